@@ -5,6 +5,7 @@ of the action space; its episode is what counts. The other is a page of Playwrig
 task and seed, and so with the same layout: it is where the oracle reads positions and state.
 """
 
+import colorsys
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -17,6 +18,7 @@ from webgym.actions.space import (
     Click,
     Drag,
     Hover,
+    HoverAndScroll,
     Point,
     PressKeys,
     Type,
@@ -27,8 +29,14 @@ from webgym.client.client import BrowserSession
 
 VIEWPORT = Viewport()
 STEPS = 10
+SCROLLS = 12
 Spot = tuple[float, float]
 MONTHS = 12
+_SCROLL = """(area) => {
+  const element = document.querySelector(area);
+  element.scrollBy(0, Math.round(0.8 * element.clientHeight));
+}"""
+"""As a turn of the wheel scrolls a small area."""
 
 
 class Hands:
@@ -74,6 +82,22 @@ class Hands:
     async def press(self, *keys: str) -> None:
         await self._act(PressKeys(keys))
         await self._page.keyboard.press("+".join(keys))
+
+    async def show(self, area: str, selector: str, index: int = 0) -> Spot:
+        """The middle of an element, after scrolling its area down until this is in view."""
+        for _ in range(SCROLLS):
+            box = await self._page.locator(area).first.bounding_box()
+            spot = await self.middle(selector, index)
+            assert box is not None, area
+            if spot[1] < box["y"] + box["height"] - 2:
+                return spot
+            await self.scroll(area)
+        raise AssertionError(f"{selector} is not in view after {SCROLLS} scrolls")
+
+    async def scroll(self, area: str) -> None:
+        spot = await self.middle(area)
+        await self._act(HoverAndScroll(_point(spot), "down"))
+        await self._page.evaluate(_SCROLL, area)
 
     async def click_on(self, selector: str, index: int = 0) -> None:
         await self.click(await self.middle(selector, index))
@@ -227,11 +251,104 @@ _INNER_TEXT = "(selector) => document.querySelector(selector).innerText"
 async def use_sliders(hands: Hands) -> None:
     wanted = [int(number) for number in re.findall(r"-?\d+", hands.instruction)]
     for index, value in enumerate(wanted):
-        await hands.click_on(".ui-slider-handle", index)
         shown = "#val" if len(wanted) == 1 else f"#val-{index + 1}"
-        while (now := int(await hands.read(_INNER_TEXT, shown))) != value:
-            await hands.press("ArrowRight" if now < value else "ArrowLeft")
+        await _slide(hands, value, shown, index)
     await hands.click_on("#subbtn")
+
+
+async def _slide(hands: Hands, value: int, shown: str = "#val", index: int = 0) -> None:
+    await hands.click_on(".ui-slider-handle", index)
+    while (now := int(await hands.read(_INNER_TEXT, shown))) != value:
+        await hands.press("ArrowRight" if now < value else "ArrowLeft")
+
+
+async def form_sequence(hands: Hands) -> None:
+    value, place = re.findall(r"-?\d+", hands.instruction)
+    await _slide(hands, int(value))
+    await hands.click_on(f"#checkbox-{place}")
+    await hands.click_on("#subbtn")
+
+
+async def form_sequence_2(hands: Hands) -> None:
+    radio, number, place = re.findall(r"-?\d+", hands.instruction)
+    await hands.click_on("input[type=radio]", int(radio) - 1)
+    await hands.type(await hands.middle(f"#input-{place}"), number)
+    await hands.click_on("#subbtn")
+
+
+async def form_sequence_3(hands: Hands) -> None:
+    found = re.fullmatch(r'Choose (.*) from the .* labeled "(.*)"\.', hands.instruction)
+    assert found
+    await hands.click_on(".selectric")
+    await hands.wait_for(".selectric-items li")
+    entry = f".selectric-items li:text-is('{found[1]}')"
+    await hands.click(await hands.show(".selectric-scroll", entry))
+    await hands.click_on(f"#buttons button:text-is('{found[2]}')")
+
+
+async def use_colorwheel(hands: Hands) -> None:
+    """A click in the field of hues and saturations, and one beside it for the brightness."""
+    wanted = await hands.read(_COLOR, hands.instruction)
+    hue, saturation, value = colorsys.rgb_to_hsv(*(part / 255 for part in wanted))
+    await hands.click_on("#col")
+    field, bar = await hands.read(_PICKER)
+    await hands.click((field[0] + hue * field[2], field[1] + (1 - saturation) * field[3]))
+    await hands.click((bar[0] + bar[2] / 2, bar[1] + (1 - value) * bar[3]))
+    await hands.click_on("#query")  # closes the picker, which covers the button
+    await hands.click_on("#subbtn")
+
+
+_COLOR = """(instruction) => {
+  const patch = document.querySelector('#query .cc');
+  const probe = document.createElement('i');
+  probe.style.color = patch ? patch.style.backgroundColor : instruction.split(' ')[1];
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
+  probe.remove();
+  return found;
+}"""
+_PICKER = """() => [...document.querySelectorAll('canvas')].slice(-2).map((canvas) => {
+  const { x, y, width, height } = canvas.getBoundingClientRect();
+  return [x, y, width - 1, height - 1];
+})"""
+
+
+async def daily_calendar(hands: Hands) -> None:
+    duration, name, hours = re.findall(
+        r'Create a (.*) event named "(.*)", between (.*)\.', hands.instruction
+    )[0]
+    number, unit = duration.split()
+    halves = round(float(number) * (2 if unit.startswith("hour") else 1 / 30))
+    first, end = (2 * _hour(each) for each in hours.split(" and "))
+    for _ in range(SCROLLS):
+        free = set(await hands.read(_FREE_HALVES, HOUR_HEIGHT))
+        starts = [at for at in range(first, end - halves + 1) if free >= {*range(at, at + halves)}]
+        if starts:
+            break
+        await hands.scroll("#area")
+    x, y = await hands.middle(f"#hh-{starts[0]}")
+    to_x, to_y = await hands.middle(f"#hh-{starts[0] + halves - 1}")
+    await hands.drag((x, y - 4), (to_x, to_y))
+    if not await hands.read("() => Boolean(document.querySelector('#event-name'))"):
+        # Where the fonts wrap the hours, the event is drawn above the mouse, and waits for it.
+        await hands.click_on("#newEvent")
+    await hands.type(await hands.middle("#event-name"), name)
+    await hands.click(await hands.show("#area", "#create-event .create"))
+
+
+def _hour(name: str) -> int:
+    return int(name[:-2]) % 12 + 12 * name.endswith("PM")
+
+
+_FREE_HALVES = """(above) => [...document.querySelectorAll('.half-hour')].filter((half) => {
+  const { x, y, width, height } = half.getBoundingClientRect();
+  const middle = [x + width / 2, y + height / 2];
+  const isFree = [-4, 4].every(
+    (by) => document.elementFromPoint(middle[0], middle[1] + by) === half);
+  return isFree && y - above > document.querySelector('#area').getBoundingClientRect().y;
+}).map((half) => Number(half.id.slice(3)))"""
+"""The half hours that are in view, with so much room above, and that no event covers."""
+HOUR_HEIGHT = 41
 
 
 async def click_menu(hands: Hands) -> None:
@@ -270,14 +387,38 @@ async def click_menu_2(hands: Hands) -> None:
 
 async def use_autocomplete(hands: Hands) -> None:
     start, *end = re.findall('"([^"]*)"', hands.instruction)
-    await hands.type(await hands.middle("#tags"), start)
-    await hands.wait_for(".ui-autocomplete li")
-    entries = await hands.read(_INNER_TEXTS, ".ui-autocomplete li")
-    fits = [entry for entry in entries if entry.endswith(end[0] if end else "")]
-    for _ in range(1 + entries.index(fits[0])):
+    await _complete(hands, "#tags", start, lambda entry: entry.endswith(end[0] if end else ""))
+    await hands.click_on("#subbtn")
+
+
+async def _complete(hands: Hands, field: str, text: str, fits: Callable[[str], bool]) -> None:
+    """Type, and choose the first entry that fits with the arrow keys."""
+    await hands.type(await hands.middle(field), text)
+    await hands.wait_for(".ui-autocomplete li:visible")
+    entries = await hands.read(_SHOWN_TEXTS, ".ui-autocomplete li")
+    for _ in range(1 + [fits(entry) for entry in entries].index(True)):
         await hands.press("ArrowDown")
     await hands.press("Enter")
-    await hands.click_on("#subbtn")
+
+
+_SHOWN_TEXTS = """(selector) => [...document.querySelectorAll(selector)]
+  .filter((element) => element.checkVisibility()).map((element) => element.innerText.trim())"""
+
+
+async def book_flight(hands: Hands) -> None:
+    wanted, start, end, _ = await hands.read(_INNER_TEXTS, "#query .bold")
+    await _complete(hands, "#flight-from", start, lambda entry: start in entry)
+    await _complete(hands, "#flight-to", end, lambda entry: end in entry)
+    await _pick_date(hands)
+    await hands.click_on("#search")
+    await hands.wait_for(".flight-price")
+    shown = {"cheapest": (".flight-price", "price"), "shortest": (".time-duration", "duration")}
+    numbers = await hands.read(_NUMBERS, *shown[wanted])
+    await hands.click(await hands.show("#area", ".flight-price", numbers.index(min(numbers))))
+
+
+_NUMBERS = """(selector, name) =>
+  [...document.querySelectorAll(selector)].map((element) => Number(element.dataset[name]))"""
 
 
 _SHOWN_MONTH = """() => {
@@ -287,6 +428,11 @@ _SHOWN_MONTH = """() => {
 
 
 async def choose_date(hands: Hands) -> None:
+    await _pick_date(hands)
+    await hands.click_on("#subbtn")
+
+
+async def _pick_date(hands: Hands) -> None:
     found = re.search(r"(\d+)/(\d+)/(\d+)", hands.instruction)
     assert found
     month, day, year = map(int, found.groups())
@@ -299,7 +445,6 @@ async def choose_date(hands: Hands) -> None:
         later = [there[1], there[0]] < [year, month]
         await hands.click_on(".ui-datepicker-next" if later else ".ui-datepicker-prev")
     await hands.click_on(f".ui-datepicker-calendar a:text-is('{day}')")
-    await hands.click_on("#subbtn")
 
 
 async def text_editor(hands: Hands) -> None:
@@ -377,6 +522,14 @@ ORACLES: dict[str, Oracle] = {
     "click-menu-2": click_menu_2,
     "use-autocomplete": use_autocomplete,
     "use-autocomplete-nodelay": use_autocomplete,
+    "book-flight": book_flight,
+    "book-flight-nodelay": book_flight,
+    "form-sequence": form_sequence,
+    "form-sequence-2": form_sequence_2,
+    "form-sequence-3": form_sequence_3,
+    "daily-calendar": daily_calendar,
+    "use-colorwheel": use_colorwheel,
+    "use-colorwheel-2": use_colorwheel,
     "choose-date": choose_date,
     "choose-date-easy": choose_date,
     "choose-date-medium": choose_date,
