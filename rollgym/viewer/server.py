@@ -147,6 +147,7 @@ def application(library: Library, access: ViewerAccess) -> web.Application:
             web.get(f"{_SOURCE}/tasks/{{task}}/repeats", rollouts.repeats),
             web.get(f"{_SOURCE}/monitor", sources.monitor),
             web.get(f"{_SOURCE}/pictures/{{file:.+}}", rollouts.picture_file),
+            web.get(f"{_SOURCE}/har/{{file:.+}}", rollouts.har_file),
             web.get(f"{_SOURCE}/export.jsonl", sources.export, allow_head=False),
             web.get(f"{_SOURCE}/rollouts", sources.listing),
             web.get(_ROLLOUT, rollouts.rollout),

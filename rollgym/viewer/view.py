@@ -167,11 +167,15 @@ class SignView(msgspec.Struct, frozen=True):
 
 
 class FieldView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A named value: a text as it is, everything else as JSON."""
+    """A named value: a text as it is, everything else as JSON.
+
+    The page offers `file`, a recording in a file of the source, as a download.
+    """
 
     name: str
     value: Text
     is_json: bool = False
+    file: str = ""
 
 
 class SectionView(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -291,7 +291,11 @@ def final_section(final: FinalPage | None) -> SectionView | None:
 
 def recordings_section(recordings: Mapping[str, str]) -> SectionView | None:
     """Where the recordings of the session are; the video is also the last turn."""
-    fields = [_words(kind, f"{SCREENSHOTS}/{name[:2]}/{name}") for kind, name in recordings.items()]
+    fields = []
+    for kind, name in recordings.items():
+        file = f"{SCREENSHOTS}/{name[:2]}/{name}"
+        words = _words(kind, file)
+        fields.append(words if kind == VIDEO else msgspec.structs.replace(words, file=file))
     return SectionView("Recordings", tuple(fields[:MOST_FIELDS])) if fields else None
 
 

@@ -1,4 +1,4 @@
-"""Files that the viewer serves: its own page, and pictures in the folder of a source.
+"""Files that the viewer serves: its own page, and pictures and HAR files in a source's folder.
 
 *The page.* A file of `rollgym/viewer/static` is served only if the folder lists its name and its
 suffix is known. Files are read for every request, and browsers revalidate them (`ETag`), so that no
@@ -8,6 +8,8 @@ page mixes two versions after an upgrade.
 a link leads out. The file is opened from the folder on, name by name and without following links,
 so that a change in the meantime does not lead out either. It must be a regular file and start with
 the bytes of a picture; its name is not trusted. SVG is not served, since it may hold scripts.
+
+*HAR files* are found in the same way, must begin as one, and are only sent to be saved.
 """
 
 import os
@@ -68,18 +70,13 @@ def static_response(request: web.Request, name: str, body: bytes) -> web.Respons
 
 
 LARGEST_PICTURE = 32 << 20
+_HAR_BEGINNING = b'{"log":'
 _STEP = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read_picture(folder: Path | None, name: str) -> PictureData:
     """The picture at a path in the folder. Raises RequestError."""
-    if folder is None:
-        raise _missing("these rollouts have no folder of pictures")
-    try:
-        with _opened(folder, name) as descriptor:
-            data = _content(descriptor)
-    except (OSError, RuntimeError, ValueError) as error:  # links in a circle; a NUL in the name
-        raise _missing("it is not in the folder of these rollouts") from error
+    data = _read(folder, name)
     kind = media_type_of(data)
     if kind is None:
         raise RequestError(
@@ -87,6 +84,27 @@ def read_picture(folder: Path | None, name: str) -> PictureData:
             "The file is not a PNG, JPEG, GIF or WebP picture. The viewer shows no other formats.",
         )
     return PictureData(kind, data)
+
+
+def read_har(folder: Path | None, name: str) -> bytes:
+    """The HAR of a session at a path in the folder. Raises RequestError."""
+    data = _read(folder, name)
+    if not data.startswith(_HAR_BEGINNING):
+        raise RequestError(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "The file is not a HAR. The viewer sends no other files.",
+        )
+    return data
+
+
+def _read(folder: Path | None, name: str) -> bytes:
+    if folder is None:
+        raise _missing("these rollouts have no folder of pictures")
+    try:
+        with _opened(folder, name) as descriptor:
+            return _content(descriptor)
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle; a NUL in the name
+        raise _missing("it is not in the folder of these rollouts") from error
 
 
 @contextmanager
@@ -113,11 +131,11 @@ def _content(descriptor: int) -> bytes:
     if about.st_size > LARGEST_PICTURE:
         raise RequestError(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"The picture has {about.st_size >> 20} MiB. The limit is {LARGEST_PICTURE >> 20} MiB.",
+            f"The file has {about.st_size >> 20} MiB. The limit is {LARGEST_PICTURE >> 20} MiB.",
         )
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         return file.read(LARGEST_PICTURE)
 
 
 def _missing(why: str) -> RequestError:
-    return RequestError(HTTPStatus.NOT_FOUND, f"There is no such picture: {why}.")
+    return RequestError(HTTPStatus.NOT_FOUND, f"There is no such file: {why}.")

@@ -2,7 +2,7 @@
 
 Turns and steps are sent in portions; `raw`, `text` and `picture` send one value of the record by
 its JSON pointer. Nothing of a record is ever sent as a page: only JSON, plain text, or a picture of
-a known type.
+a known type. A HAR is sent as a file to save.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +16,7 @@ from aiohttp import hdrs, web
 from rollgym.store import StorageError
 from rollgym.viewer.documents.difference import FirstDifference, first_difference
 from rollgym.viewer.errors import RequestError
-from rollgym.viewer.http.files import read_picture
+from rollgym.viewer.http.files import read_har, read_picture
 from rollgym.viewer.http.handling import (
     answer_from_document,
     answer_from_index,
@@ -153,6 +153,15 @@ async def picture_file(request: web.Request) -> web.Response:
     """A picture in a file of the source."""
     images, name = source_of(request).source.images, request.match_info["file"]
     return await library_of(request).work(lambda: _shown(read_picture(images, name)))
+
+
+async def har_file(request: web.Request) -> web.StreamResponse:
+    """The HAR of a session in a file of the source, to be saved."""
+    folder, name = source_of(request).source.images, request.match_info["file"]
+    data = await library_of(request).work(lambda: read_har(folder, name))
+    answer = web.Response(body=data, content_type="application/octet-stream")
+    as_download(answer, f"{source_of(request).source.id}-{name.rpartition('/')[2][:12]}.har")
+    return await send_body(request, answer)
 
 
 async def offline_page(request: web.Request) -> web.StreamResponse:

@@ -40,6 +40,7 @@ export function withQuery(path, params) {
 // The paths of one source.
 export function source(id) {
   const base = `/api/s/${encodeURIComponent(id)}`;
+  const file = (kind, path) => `${base}/${kind}/${path.split("/").map(encodeURIComponent).join("/")}`;
   const rollout = (entry) => `${base}/rollouts/${encodeURIComponent(entry)}`;
   return {
     base,
@@ -59,7 +60,8 @@ export function source(id) {
     picture: (entry) => `${rollout(entry)}/picture`,
     page: (entry) => `${rollout(entry)}/page.html`,
     repeats: (task) => `${base}/tasks/${encodeURIComponent(task)}/repeats`,
-    file: (path) => `${base}/pictures/${path.split("/").map(encodeURIComponent).join("/")}`,
+    file: (path) => file("pictures", path),
+    har: (path) => file("har", path),
   };
 }
 

@@ -31,7 +31,11 @@ export function isShort(value) {
 }
 
 // A field of a list. `cutting` has the options of TextBlock that say where a long text is cut.
-export function fieldNode({ name, value, is_json: isJson }, place, cutting = { excerpt: EXCERPT }) {
+export function fieldNode({ name, value, is_json: isJson, file }, place, cutting = { excerpt: EXCERPT }) {
+  if (file) {
+    const save = h("a", { href: place.paths.har(file), download: "", title: value.text }, "Download");
+    return h("div", { class: "is-short" }, h("dt", {}, words(name)), h("dd", {}, save));
+  }
   if (isShort(value)) {
     return h("div", { class: "is-short" }, h("dt", {}, words(name)), h("dd", {}, shortValue(value, isJson)));
   }

@@ -23,6 +23,7 @@ REASONING = "The question names a captain. I look for the ship first."
 LONG_TEXT = "\n".join(f"line {number} of a long answer" for number in range(2_000))
 LONG_TURNS = 5_000
 LONG_STEPS = 5_000
+RECORDED = b'{"log":{"version":"1.2","entries":[]}}'
 TIMED: Json = {
     "seconds": 3.0,
     "spans": [
@@ -153,8 +154,12 @@ def write_web_rollouts(folder: Path) -> Path:
         _step(names[index % 4], "click", {"element_id": 1}, f"click {index + 1}")
         for index in range(LONG_STEPS)
     ]
+    har = "ab" * 32 + ".har"
+    recorded = experiment / "screenshots" / har[:2] / har
+    recorded.parent.mkdir(exist_ok=True)
+    recorded.write_bytes(RECORDED)
     records = [
-        _trajectory(0, 0, first, 1.0),
+        _trajectory(0, 0, first, 1.0, recordings={"har": har}),
         _trajectory(0, 1, second, 0.0),
         _trajectory(1, 0, many, 0.0),
     ]
@@ -180,7 +185,7 @@ def _record(task: int, repeat: int, outcome: Json, *, attempt: int = 1, final: b
     }  # fmt: skip
 
 
-def _trajectory(task: int, repeat: int, steps: list[Json], reward: float) -> Json:
+def _trajectory(task: int, repeat: int, steps: list[Json], reward: float, **more: Json) -> Json:
     result = {
         "task_id": f"shop-{task}",
         "task": {
@@ -197,6 +202,7 @@ def _trajectory(task: int, repeat: int, steps: list[Json], reward: float) -> Jso
         "start_url": "http://shop.test/",
         "ending": "answer",
         "steps": steps,
+        **more,
     }
     outcome = {
         "status": "completed",

@@ -1,12 +1,13 @@
 """A rollout in a browser, step by step, in a real browser."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.viewer.serving import PHONE, Viewer, Visit, overflows, viewing, visiting
-from tests.e2e.viewer.shown import LONG_STEPS, write_web_rollouts
+from tests.e2e.viewer.shown import LONG_STEPS, RECORDED, write_web_rollouts
 
 SOURCE = "/s/shopping-train-0"
 FIRST = f"{SOURCE}/rollouts/0-1"
@@ -80,6 +81,15 @@ def test_steps_are_walked_through_with_the_keyboard(visit: Visit) -> None:
         expect(heading).to_have_text(f"Step {number} of 4")
         assert visit.path == f"{FIRST}?step={number}"
         expect(page.locator(".frame[aria-current]")).to_have_attribute("data-step", str(number - 1))
+
+
+def test_the_har_of_the_session_is_saved_from_a_link(visit: Visit) -> None:
+    page = visit.go(FIRST)
+    with page.expect_download() as saving:
+        page.get_by_role("link", name="Download", exact=True).click()
+    saved = saving.value
+    assert saved.suggested_filename == "shopping-train-0-abababababab.har"
+    assert Path(saved.path()).read_bytes() == RECORDED
 
 
 def test_before_and_after_are_the_screenshots_around_the_action(visit: Visit) -> None:

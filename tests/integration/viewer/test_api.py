@@ -30,6 +30,7 @@ from tests.integration.viewer.browsing import (
 from tests.integration.viewer.rollouts import HOSTILE, failure, rollout, write
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(32)
+HAR = b'{"log":{"entries":[]}}'
 
 
 @pytest.fixture
@@ -505,12 +506,15 @@ def test_a_page_that_is_not_installed_says_so(path: Path, monkeypatch: pytest.Mo
     assert "Install rollgym again" in answer.text
 
 
-def test_pictures_below_the_folder_of_a_source_are_served(
+def test_pictures_and_har_files_below_the_folder_of_a_source_are_served(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "secret.png").write_bytes(PNG)
+    (tmp_path / "secret.har").write_bytes(HAR)
     images = tmp_path / "images"
     images.mkdir()
+    (images / "a b.har").write_bytes(HAR)
+    (images / "page.har").write_bytes(b"<script>")
     (images / "a b.png").write_bytes(PNG)
     (images / "out.png").symlink_to(tmp_path / "secret.png")
 
@@ -523,6 +527,12 @@ def test_pictures_below_the_folder_of_a_source_are_served(
                 refused = await browser.get(f"/api/s/x/pictures/{name}")
                 assert refused.status == 404, name
                 assert PNG not in refused.body
+            saved = await browser.get("/api/s/x/har/a%20b.har")
+            assert (saved.status, saved.body) == (200, HAR)
+            assert saved.headers["Content-Type"] == "application/octet-stream"
+            assert saved.headers["Content-Disposition"].startswith("attachment;")
+            for name, status in (("page.har", 415), ("a%20b.png", 415), ("..%2fsecret.har", 404)):
+                assert (await browser.get(f"/api/s/x/har/{name}")).status == status, name
 
     sources = [msgspec.structs.replace(each, images=images) for each in open_sources([path])]
     monkeypatch.setattr(server, "open_sources", lambda _: sources)

@@ -52,7 +52,9 @@ def test_the_page_after_the_last_action_and_the_video_are_the_last_turns() -> No
         document = opened(done)
         view = document.view()
         assert section(view, "Final page")["url"] == "http://shop.test/é"
-        assert section(view, "Recordings")["har"] == f"screenshots/01/{'01' * 32}.har"
+        har, recorded = next(it for it in view.sections if it.title == "Recordings").fields
+        assert har.value.text == har.file == f"screenshots/01/{'01' * 32}.har"
+        assert (recorded.name, recorded.file) == ("video", "")  # it is a turn
         *_, final, video = document.turns(0, 100)
         assert view.turns == 2 * len(done.steps) + 2 == video.index + 1
         assert PictureView(file=FILE, width=1280, height=768) in final.parts
