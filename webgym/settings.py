@@ -8,9 +8,11 @@ text, the YAML files in `scripts/config` and the table in `docs/web-agents.md` s
 takes a dictionary or a Hydra node and reports every problem at once, with key, origin and remedy.
 """
 
+import inspect
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -27,8 +29,7 @@ MISSING = "???"
 KeyPath = tuple[str, ...]
 KeyOrigin = Callable[[KeyPath], str]
 """Says where a key was set, such as `command line`; empty where the origin is unknown."""
-_STACK_TO_CALLER = 3
-"""From a warning to the code that calls a constructor."""
+_PACKAGE = str(Path(__file__).parent)
 _MESSAGES = {"model_type": "a mapping of keys to values is needed"}
 
 
@@ -158,6 +159,13 @@ def known_values(
     return _known(section, plain_mapping(given, name), (name,), only)
 
 
+def read_known(section: type[S], given: object, *, name: str) -> S:
+    """As `read_settings`, but unknown keys are warnings, as with `known_values`."""
+    if isinstance(given, section):
+        return given
+    return read_settings(section, known_values(section, given, name=name), name=name)
+
+
 def _known(
     section: type[SettingsSection],
     values: Mapping[str, Any],
@@ -172,7 +180,7 @@ def _known(
             nearest = get_close_matches(str(key), fields, 1, cutoff=0.0)
             hint = f"; the nearest known key is {'.'.join((*path, *nearest))}" if nearest else ""
             text = f"{'.'.join((*path, str(key)))} is unknown and not used{hint}"
-            warnings.warn(text, UnknownKeyWarning, stacklevel=_STACK_TO_CALLER + len(path))
+            warnings.warn(text, UnknownKeyWarning, stacklevel=_stack_to_caller())
             continue
         inner = section_in(field)
         if inner is not None and isinstance(value, Mapping):
@@ -180,6 +188,14 @@ def _known(
         else:
             known[str(key)] = value
     return known
+
+
+def _stack_to_caller() -> int:
+    """From a warning to the code outside of this package that calls a constructor."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def plain_mapping(given: object, name: str = "") -> dict[str, Any]:

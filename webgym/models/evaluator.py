@@ -121,7 +121,8 @@ class Evaluator(AsyncClosable):
     """Scores episodes whose screenshots are under `save_path`.
 
     `openai_config` is a dict or a Hydra node (`webgym.models.settings`); None means that there is
-    no judge. Raises RefusedError if the configuration cannot be used.
+    no judge. Unknown keys are reported as UnknownKeyWarning and not used. Raises RefusedError if
+    the configuration cannot be used.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class Evaluator(AsyncClosable):
         evaluation_workers: int = 16,
         timeout: float = EVALUATION_TIMEOUT,
     ) -> None:
-        settings = JudgeSettings.of(openai_config)
+        settings = JudgeSettings.of(openai_config, strict=False)
         self.identity: dict[str, object] = settings.identity if settings else {}
         self.evaluation_workers = evaluation_workers
         self._timeout = timeout

@@ -35,9 +35,11 @@ from webgym.settings import (
     Share,
     Text,
     WebSettingsError,
+    known_values,
     number,
     plain_mapping,
     problems_in,
+    read_known,
     read_settings,
 )
 
@@ -257,7 +259,7 @@ def read_context(given: object, model: ModelSettings) -> ContextSettings:
             "context_config.thinking: unknown key; model_config.model_type decides it: qwen3-think "
             "thinks, qwen3-instruct does not"
         )
-    settings = read_settings(ContextSettings, named, name="context_config")
+    settings = read_known(ContextSettings, named, name="context_config")
     version = model.prompt_version
     if "prompt_version" in named:
         if "prompt_version" in model.model_fields_set and settings.prompt_version != version:
@@ -406,11 +408,20 @@ class JudgeSettings(PurposeSettings):
         return tuple(dict.fromkeys(each.endpoints() for each in self.purposes.values()))
 
     @classmethod
-    def of(cls, given: object) -> "JudgeSettings | None":
-        """Read a dictionary or a Hydra node; None if it is empty. Raises WebSettingsError."""
+    def of(cls, given: object, *, strict: bool = True) -> "JudgeSettings | None":
+        """Read a dictionary or a Hydra node; None if it is empty. Raises WebSettingsError.
+
+        Not `strict`: unknown keys are warnings, as with `known_values`.
+        """
         if isinstance(given, JudgeSettings):
             return given
         config = plain_mapping(given, ROOT)
+        if not strict:
+            config = known_values(cls, config, name=ROOT)
+            for purpose in Purpose:
+                if isinstance(config.get(purpose), Mapping):
+                    name = f"{ROOT}.{purpose}"
+                    config[purpose] = known_values(PurposeSettings, config[purpose], name=name)
         return read_settings(cls, config, name=ROOT) if config else None
 
     @property

@@ -30,7 +30,7 @@ from webgym.models.completion import Completion
 from webgym.models.endpoints import read_endpoints
 from webgym.models.evaluator import Evaluator
 from webgym.models.settings import ModelCallSettings, ModelSettings, PolicySettings, read_context
-from webgym.settings import WebSettingsError, read_settings
+from webgym.settings import WebSettingsError, read_known, read_settings
 from webgym.tasks.task import WebTask
 from webgym.trajectory.records import ResponseRecord
 
@@ -43,8 +43,9 @@ class WebAgent(AsyncClosable):
 
     The configurations are plain dictionaries or nodes of Hydra (`webgym.models.settings`);
     `vllm_server_url` is a URL, several, or endpoints with names, weights and limits
-    (`webgym.models.endpoints`). Times are in seconds. A limit that is not given has the default of
-    its key in `env_config`. Raises RefusedError if a setting is not valid.
+    (`webgym.models.endpoints`). Unknown keys are reported as UnknownKeyWarning and not used. Times
+    are in seconds. A limit that is not given has the default of its key in `env_config`. Raises
+    RefusedError if a setting is not valid.
 
     Connections are made when they are needed, for each event loop its own; `async with agent:`
     closes those of its loop at the end. `with agent:` is for programs that only use its evaluator.
@@ -65,8 +66,8 @@ class WebAgent(AsyncClosable):
         evaluation_workers: int | None = None,
         evaluation_timeout: float | None = None,
     ) -> None:
-        self.policy = read_settings(PolicySettings, policy_config, name="policy_config")
-        self.model_settings = read_settings(ModelSettings, model_config, name="model_config")
+        self.policy = read_known(PolicySettings, policy_config, name="policy_config")
+        self.model_settings = read_known(ModelSettings, model_config, name="model_config")
         self.context = read_context(context_config, self.model_settings)
         if self.policy.grammar is not None and not self.context.format.has_grammar:
             raise WebSettingsError(

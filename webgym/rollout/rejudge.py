@@ -46,6 +46,7 @@ from webgym.episode.judging import completed, counting_judge_calls, judge
 from webgym.episode.log import PhaseTimes
 from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.models.evaluator import EVALUATION_TIMEOUT, Evaluator
+from webgym.models.settings import JudgeSettings
 from webgym.rollout.iteration import (
     ITERATION_ADVICE,
     IterationLabels,
@@ -192,7 +193,7 @@ async def _rejudge(paths: IterationPaths, options: Namespace) -> IterationReport
 
 def _evaluator(options: Namespace) -> Evaluator:
     return Evaluator(
-        read_judge(options.settings),
+        JudgeSettings.of(read_judge(options.settings)),
         options.save_path,
         evaluation_workers=options.workers,
         timeout=options.timeout,

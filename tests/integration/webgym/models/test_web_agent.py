@@ -243,7 +243,7 @@ def test_nodes_of_hydra_configure_an_agent_like_dictionaries(tmp_path: Path) -> 
 
 def test_an_agent_that_cannot_work_is_rejected_at_once(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, object], str]] = [
-        ({"policy_config": {"tempreature": 1}}, "did you mean policy_config.temperature?"),
+        ({"policy_config": {"temperature": -1}}, "policy_config.temperature"),
         ({"model_config": {"model_type": "qwen"}}, "model_type"),
         ({"context_config": {"interaction_mode": "telepathy"}}, "interaction_mode"),
         ({"vllm_server_url": None}, "no model endpoint is named"),

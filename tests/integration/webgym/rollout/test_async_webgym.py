@@ -18,6 +18,7 @@ from rollgym.store import DiskFullError, RefusedError
 from tests.integration.webgym.client.scripted_server import Asked, ScriptedServer, answer, scripted
 from tests.integration.webgym.episode.playing import START, ListedAgent, Planned, page
 from webgym.actions.space import Answer, Scroll
+from webgym.models.web_agent import WebAgent
 from webgym.rollout.gym import AsyncWebGym
 from webgym.rollout.iteration import read_report
 from webgym.settings import UnknownKeyWarning
@@ -172,6 +173,27 @@ def test_the_whole_node_of_our_own_configuration_is_taken(tmp_path: Path, name: 
     ]
     assert {each.filename for each in warned} == {__file__}
     assert environment.paths.split == config.env_config.split
+
+
+def test_unknown_keys_of_an_agent_are_warnings_that_name_the_nearest_key(tmp_path: Path) -> None:
+    with pytest.warns(UnknownKeyWarning) as warned:
+        WebAgent(
+            policy_config=OmegaConf.create({"temprature": 0.5, "top_k": 3}),
+            context_config={"windwo": 3},
+            model_config={"modle_type": "text"},
+            save_path=tmp_path,
+            vllm_server_url="http://127.0.0.1:1",
+            openai_config={"model": "judge", "modle": "x", "evaluation": {"temprature": 1}},
+        )
+    unknown = "is unknown and not used; the nearest known key is"
+    assert [str(each.message) for each in warned] == [
+        f"policy_config.temprature {unknown} policy_config.temperature",
+        f"model_config.modle_type {unknown} model_config.model_type",
+        f"context_config.windwo {unknown} context_config.window",
+        f"openai_config.modle {unknown} openai_config.model",
+        f"openai_config.evaluation.temprature {unknown} openai_config.evaluation.temperature",
+    ]
+    assert {each.filename for each in warned} == {__file__}
 
 
 def test_isolated_requests_of_all_sessions_run_at_the_same_time(tmp_path: Path) -> None:

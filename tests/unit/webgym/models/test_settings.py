@@ -84,7 +84,6 @@ def test_the_prompt_version_may_stand_in_either_place() -> None:
 
 def test_an_invalid_context_is_rejected() -> None:
     for given, model, says in [
-        ({"windwo": 3}, QWEN, "unknown key; did you mean context_config.window?"),
         ({"thinking": True}, QWEN, "model_config.model_type decides"),
         ({"observation": "both"}, TEXT, "sees no pictures: context_config.observation must be"),
         (
