@@ -93,7 +93,7 @@ async def served(
     Port 0 is any free port. Raises an error of this type if it cannot listen there.
     """
     from rollgym.servers.bounds import application_runner, serving  # noqa: PLC0415
-    from rollgym.servers.config import Address, listening_socket  # noqa: PLC0415
+    from rollgym.servers.config.instances import Address, listening_socket  # noqa: PLC0415
 
     try:
         bound = listening_socket(Address(host, port))

@@ -18,7 +18,7 @@ from resources_servers.code_gen.task import CodeTask, extract_program
 from resources_servers.code_gen.verification import CaseResult, CaseStatus, RunBudget, run_tests
 from rollgym.records import VerifierError
 from rollgym.servers import ResourcesConfig, ResourcesServer, Response, Verdict
-from rollgym.servers.config import ConfigError, Problem
+from rollgym.servers.config.problems import ConfigError, Problem
 from rollgym.servers.final_answer import CLOSING, OPENING
 from rollgym.servers.server import NoEffect
 from rollgym.store import Setting

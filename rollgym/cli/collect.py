@@ -32,7 +32,7 @@ from rollgym.rollouts.rows import ADD_SEED, IN_EXTRA_BODY, RepeatSeeds
 from rollgym.rollouts.servers import Clients, find_servers
 from rollgym.rollouts.worker import AgentWorker
 from rollgym.servers.client import RecoveryWait
-from rollgym.servers.config import plugin_roots
+from rollgym.servers.config.plugins import plugin_roots
 from rollgym.store import RunStore, read_manifest
 
 TAKES_FLAGS = True

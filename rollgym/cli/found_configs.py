@@ -13,15 +13,10 @@ from urllib.parse import urlsplit
 
 from rollgym.cli.flags import API_KEY, MODEL_TYPE, FlagArguments, quoted
 from rollgym.cli.rollout_settings import SettingsError
-from rollgym.servers.config import (
-    Configuration,
-    Settings,
-    described_agents,
-    implementations,
-    known_configs,
-    plugin_roots,
-    suggestion,
-)
+from rollgym.servers.config.layers import described_agents
+from rollgym.servers.config.loading import Configuration
+from rollgym.servers.config.plugins import implementations, known_configs, plugin_roots
+from rollgym.servers.config.problems import Settings, suggestion
 from rollgym.servers.server import ServerKind
 
 BASE_URL = "policy_base_url"

@@ -25,7 +25,7 @@ from rollgym.cli.process import EXIT_STATUSES
 from rollgym.engine import Adaptive, Fixed, Policy, RetryPolicy, RetryRule
 from rollgym.records import Prices
 from rollgym.rollouts.paths import JSONL
-from rollgym.servers.config import RunOptions
+from rollgym.servers.config.loading import RunOptions
 from rollgym.store import RefusedError, Shard, Status
 
 

@@ -11,17 +11,9 @@ import msgspec
 
 from rollgym.cli.process import INTERRUPTED, say, say_error
 from rollgym.engine import done_before, run, stopping_on_signals
-from rollgym.servers.config import (
-    ConfigError,
-    Configuration,
-    Problem,
-    RunConfig,
-    RunOptions,
-    Settings,
-    load_config,
-    load_server_class,
-    load_settings,
-)
+from rollgym.servers.config.loading import Configuration, RunConfig, RunOptions, load_config
+from rollgym.servers.config.plugins import load_server_class, load_settings
+from rollgym.servers.config.problems import ConfigError, Problem, Settings
 from rollgym.servers.launch.fleet import START_TIMEOUT, Fleet
 from rollgym.servers.launch.head import check_health, fetch_records, head_listening
 from rollgym.servers.launch.logs import log_to

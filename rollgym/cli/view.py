@@ -115,10 +115,10 @@ def _named(paths: Sequence[Path]) -> str:
 
 
 def _read(overrides: Sequence[str]) -> ViewSettings:
-    from rollgym.servers.config import (  # noqa: PLC0415 - --help does not need it
+    from rollgym.servers.config.overrides import parse_overrides  # noqa: PLC0415
+    from rollgym.servers.config.problems import (  # noqa: PLC0415 - --help does not need it
         ConfigError,
         Problem,
-        parse_overrides,
         suggestion,
     )
 

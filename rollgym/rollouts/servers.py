@@ -11,13 +11,9 @@ from typing import Any
 import msgspec
 
 from rollgym.servers.client import ServerClient
-from rollgym.servers.config import (
-    Configuration,
-    RunConfig,
-    RunOptions,
-    ServerInstance,
-    load_server_class,
-)
+from rollgym.servers.config.instances import ServerInstance
+from rollgym.servers.config.loading import Configuration, RunConfig, RunOptions
+from rollgym.servers.config.plugins import load_server_class
 from rollgym.servers.launch.addresses import Directory
 from rollgym.servers.launch.fleet import Fleet, started_in_process
 from rollgym.servers.launch.records import NoHeadError

@@ -22,7 +22,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from rollgym.servers import bounds
 from rollgym.servers.bounds import application_runner
-from rollgym.servers.config import Address, listening_socket
+from rollgym.servers.config.instances import Address, listening_socket
 from rollgym.store import StorageError
 from rollgym.viewer.errors import RequestError, ViewerError
 from rollgym.viewer.http import rollouts, sources

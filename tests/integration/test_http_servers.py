@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from rollgym.servers import bounds, listening
-from rollgym.servers.config import Address
+from rollgym.servers.config.instances import Address
 from rollgym.servers.launch.head import head_listening
 from rollgym.viewer.server import serving as serving_viewer
 from tests.cases import for_each

@@ -55,10 +55,13 @@ def test_importing_a_package_loads_nothing_else(package: ModuleType) -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_collection_in_one_process_starts_without_an_http_library() -> None:
+def test_a_process_imports_only_the_libraries_that_it_needs() -> None:
+    """The process of one server reads no files; a collection in one process sends no requests."""
     code = (
-        "import sys, rollgym.cli.collect, responses_api_agents.simple_agent.app\n"
-        "sys.exit(' '.join({'aiohttp', 'rich'} & sys.modules.keys()) or 0)"
+        "import sys, rollgym.servers.launch.child, responses_api_agents.simple_agent.app\n"
+        "found = {'hydra', 'omegaconf', 'yaml'} & sys.modules.keys()\n"
+        "import rollgym.cli.collect\n"
+        "sys.exit(' '.join(found | {'aiohttp', 'rich'} & sys.modules.keys()) or 0)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert (run.stderr.decode().strip(), run.returncode) == ("", 0)

@@ -16,7 +16,9 @@ from resources_servers.code_gen.sandbox import Machine, inspect_machine
 from resources_servers.code_gen.tests.running import ALL_WALLS, require_layers
 from rollgym.records import TaskError, VerifierError
 from rollgym.servers import connect
-from rollgym.servers.config import ConfigError, load_config, load_server_class, load_settings
+from rollgym.servers.config.loading import load_config
+from rollgym.servers.config.plugins import load_server_class, load_settings
+from rollgym.servers.config.problems import ConfigError
 
 DOUBLE = {"test_cases": [{"input": f"{n}\n", "output": f"{2 * n}\n"} for n in (1, 2, 3)]}
 RIGHT = "So:\n```python\nprint(2 * int(input()))\n```"

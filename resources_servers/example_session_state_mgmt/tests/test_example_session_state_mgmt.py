@@ -18,7 +18,8 @@ from rollgym.servers import (
     ServerClient,
     tool_schemas,
 )
-from rollgym.servers.config import load_config, load_server_class, load_settings
+from rollgym.servers.config.loading import load_config
+from rollgym.servers.config.plugins import load_server_class, load_settings
 from rollgym.servers.testing import reached
 
 FOLDER = Path(__file__).parents[1]

@@ -15,7 +15,8 @@ from resources_servers.mcqa.extraction import GradingMode
 from resources_servers.mcqa.generate import generate_rows, main, make_question
 from rollgym.records import TaskError
 from rollgym.servers import ServerClient
-from rollgym.servers.config import load_config, load_server_class, load_settings
+from rollgym.servers.config.loading import load_config
+from rollgym.servers.config.plugins import load_server_class, load_settings
 from rollgym.servers.testing import reached
 
 FOLDER = Path(__file__).parents[1]

@@ -30,7 +30,9 @@ from rollgym.records import (
 )
 from rollgym.records.tokens import TokenTurn, branches_of
 from rollgym.servers import CookieJar, ServerConfig
-from rollgym.servers.config import ConfigError, load_config, load_server_class, load_settings
+from rollgym.servers.config.loading import load_config
+from rollgym.servers.config.plugins import load_server_class, load_settings
+from rollgym.servers.config.problems import ConfigError
 from rollgym.servers.context import working_for
 
 T = TypeVar("T")

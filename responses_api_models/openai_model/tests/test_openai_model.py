@@ -22,7 +22,8 @@ from rollgym.records import (
     RolloutError,
 )
 from rollgym.servers import Response, ServerClient, connect
-from rollgym.servers.config import load_config, load_settings
+from rollgym.servers.config.loading import load_config
+from rollgym.servers.config.plugins import load_settings
 from rollgym.store import hide_secrets
 from tests.faulty_model import OVERFLOWS, FaultyModel, Step, error, hang, reply, unused_port
 

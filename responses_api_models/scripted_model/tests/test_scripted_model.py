@@ -13,7 +13,8 @@ from responses_api_models.scripted_model.app import ScriptedModel, ScriptedModel
 from responses_api_models.scripted_model.tests.rolling_out import example_rows
 from rollgym.records import ModelRequestError
 from rollgym.servers import Request, Response, ServerConfig, connect
-from rollgym.servers.config import load_config, load_server_class, load_settings
+from rollgym.servers.config.loading import load_config
+from rollgym.servers.config.plugins import load_server_class, load_settings
 from rollgym.servers.context import working_for
 
 LABEL = "scripted_model (no language model)"

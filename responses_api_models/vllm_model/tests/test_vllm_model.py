@@ -19,7 +19,8 @@ from rollgym.records import (
     RolloutError,
 )
 from rollgym.servers import Response, ServerClient, connect
-from rollgym.servers.config import load_config, load_settings
+from rollgym.servers.config.loading import load_config
+from rollgym.servers.config.plugins import load_settings
 
 WEATHER = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}}
 CALL = {

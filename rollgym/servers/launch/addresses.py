@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rollgym.servers.client import RequestHandler, ServerClient
-from rollgym.servers.config import Address, ServerInstance, listening_socket
-from rollgym.servers.config.instances import port_advice
+from rollgym.servers.config.instances import Address, ServerInstance, listening_socket, port_advice
 from rollgym.servers.launch.records import StartError
 
 if TYPE_CHECKING:

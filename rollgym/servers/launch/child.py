@@ -17,7 +17,7 @@ import threading
 from typing import BinaryIO, NoReturn
 
 from rollgym.engine import done_before, run
-from rollgym.servers.config import ConfigError
+from rollgym.servers.config.problems import ConfigError
 from rollgym.servers.isolation.child import end_with_parent, take_standard_streams
 from rollgym.servers.launch.addresses import Directory
 from rollgym.servers.launch.local_server import STOP_TIMEOUT, LocalServer, make_server

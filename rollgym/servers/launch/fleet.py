@@ -17,7 +17,9 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from rollgym.servers.client import ServerClient
-from rollgym.servers.config import ConfigError, Problems, RunConfig, ServerInstance
+from rollgym.servers.config.instances import ServerInstance
+from rollgym.servers.config.loading import RunConfig
+from rollgym.servers.config.problems import ConfigError, Problems
 from rollgym.servers.launch.addresses import Directory, Reservations
 from rollgym.servers.launch.local_server import LocalServer, make_server
 from rollgym.servers.launch.logs import current_level

@@ -22,8 +22,7 @@ from rollgym.records.decoding import decode_json
 from rollgym.servers.access import ServerAccess, bearer, is_loopback
 from rollgym.servers.bounds import check_body, handler_runner, serving
 from rollgym.servers.client import SERVER_ERROR
-from rollgym.servers.config import Address, listening_socket
-from rollgym.servers.config.instances import head_advice
+from rollgym.servers.config.instances import Address, head_advice, listening_socket
 from rollgym.servers.exchange import RefusedRequestError
 from rollgym.servers.http_client import http_session
 from rollgym.servers.launch.addresses import ANY_HOST, Directory

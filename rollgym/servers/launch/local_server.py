@@ -11,7 +11,8 @@ from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 
 from rollgym.servers.access import is_loopback
-from rollgym.servers.config import Address, ServerInstance, load_server_class, load_settings
+from rollgym.servers.config.instances import Address, ServerInstance
+from rollgym.servers.config.plugins import load_server_class, load_settings
 from rollgym.servers.launch.records import ServerStatus, StartError, StartResult
 from rollgym.servers.server import Server, ServerDirectory
 from rollgym.store import RefusedError

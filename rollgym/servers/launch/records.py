@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from rollgym.servers.config import Address, ServerInstance
+from rollgym.servers.config.instances import Address, ServerInstance
 from rollgym.servers.server import Server, ServerKind
 from rollgym.store import RefusedError
 from rollgym.store.settings import SettingsIdentity, hide_secrets, settings_identity

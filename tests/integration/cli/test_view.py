@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollgym.cli.view import _read
-from rollgym.servers.config import ConfigError
+from rollgym.servers.config.problems import ConfigError
 
 
 def paths(*overrides: str) -> list[str]:

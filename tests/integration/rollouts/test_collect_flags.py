@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollgym.cli.flags import quoted
-from rollgym.servers.config import parse_overrides
+from rollgym.servers.config.overrides import parse_overrides
 from tests.faulty_model import FaultyModel, in_background
 from tests.integration.rollouts.commands import AGENT, Workshop, task
 

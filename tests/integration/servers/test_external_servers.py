@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rollgym.cli import collect
-from rollgym.servers.config import ConfigError, load_config
+from rollgym.servers.config.loading import load_config
+from rollgym.servers.config.problems import ConfigError
 from tests.cases import for_each
 from tests.counterparts.processes import running
 from tests.integration.servers.wire_contract import Json, row_with

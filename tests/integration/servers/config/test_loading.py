@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 import rollgym
-from rollgym.servers.config import Configuration, ServerInstance, plugin_roots
+from rollgym.servers.config.instances import ServerInstance
+from rollgym.servers.config.loading import Configuration
+from rollgym.servers.config.plugins import plugin_roots
 from rollgym.servers.server import ServerKind
 from rollgym.store import hide_secrets
 from tests.integration.servers.config.workspace import ENVIRONMENT, MODEL, Workspace

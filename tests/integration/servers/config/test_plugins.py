@@ -7,12 +7,9 @@ from uuid import uuid4
 
 import pytest
 
-from rollgym.servers.config import (
-    ConfigError,
-    ServerInstance,
-    load_server_class,
-    load_settings,
-)
+from rollgym.servers.config.instances import ServerInstance
+from rollgym.servers.config.plugins import load_server_class, load_settings
+from rollgym.servers.config.problems import ConfigError
 from rollgym.servers.server import Server
 from tests.integration.servers.config.workspace import Workspace
 

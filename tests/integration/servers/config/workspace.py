@@ -5,7 +5,8 @@ from textwrap import dedent
 
 import pytest
 
-from rollgym.servers.config import ConfigError, RunConfig, load_config
+from rollgym.servers.config.loading import RunConfig, load_config
+from rollgym.servers.config.problems import ConfigError
 
 MODEL = """
 policy_model:

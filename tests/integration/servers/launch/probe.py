@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from rollgym.servers import CookieJar, ServerClient
-from rollgym.servers.config import RunConfig, load_config
+from rollgym.servers.config.loading import RunConfig, load_config
 
 APP = """
 import asyncio

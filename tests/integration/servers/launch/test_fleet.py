@@ -6,7 +6,7 @@ import os
 import pytest
 
 from rollgym.engine import run
-from rollgym.servers.config import ConfigError
+from rollgym.servers.config.problems import ConfigError
 from rollgym.servers.launch.fleet import Fleet, started_in_process
 from rollgym.servers.launch.records import ServerStatus, StartError
 from tests.cases import for_each

@@ -10,7 +10,9 @@ import pytest
 from aiohttp import web
 from omegaconf import DictConfig, OmegaConf
 
-from rollgym.servers.config import Address, ConfigError, load_config
+from rollgym.servers.config.instances import Address
+from rollgym.servers.config.loading import load_config
+from rollgym.servers.config.problems import ConfigError
 from rollgym.servers.launch.fleet import Fleet, started_in_process
 from rollgym.servers.launch.head import check_health, connected_to, fetch_records, head_listening
 from rollgym.servers.launch.records import NoHeadError, ServerStatus, StartError

@@ -2,7 +2,8 @@
 
 import pytest
 
-from rollgym.servers.config import ConfigError, parse_overrides
+from rollgym.servers.config.overrides import parse_overrides
+from rollgym.servers.config.problems import ConfigError
 from tests.cases import for_each
 
 
