@@ -1,6 +1,6 @@
 SEEDS ?= 20000
 
-.PHONY: help demo test test-all test-torch test-embedded lint bench bench-collect bench-browser bench-web bench-viewer chaos
+.PHONY: help demo test test-all test-torch test-embedded test-trainers lint bench bench-collect bench-browser bench-web bench-viewer chaos
 
 help:
 	@echo 'make demo           run the main job end to end'
@@ -8,6 +8,7 @@ help:
 	@echo 'make test-all       the same, with the campaigns: long or broad tests'
 	@echo 'make test-torch     open our files with torch, which this downloads'
 	@echo 'make test-embedded  run the bundled language model, which this downloads'
+	@echo 'make test-trainers  load exports with TRL and datasets, which this downloads'
 	@echo 'make lint           run the linters only'
 	@echo 'make bench          measure the engine'
 	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
@@ -23,17 +24,22 @@ test:
 	@scripts/test.sh
 
 test-all:
-	@scripts/test.sh -m 'not torch and not embedded'
+	@scripts/test.sh -m 'not torch and not embedded and not trainers'
 
 test-torch:
 	@scripts/setup.sh dev
-	@ROLLGYM_TORCH_PYTHON="$$(scripts/torch_env.sh)" .venv/bin/python -m pytest -m torch \
+	@ROLLGYM_TORCH_PYTHON="$$(scripts/torch_env.sh torch)" .venv/bin/python -m pytest -m torch \
 		tests/integration/webgym/trajectory/test_torch.py
 
 test-embedded:
 	@scripts/setup.sh dev
 	@scripts/setup.sh model
 	.venv/bin/python -m pytest -m embedded responses_api_models/embedded_model
+
+test-trainers:
+	@scripts/setup.sh dev
+	@ROLLGYM_TRAINERS_PYTHON="$$(scripts/torch_env.sh trainers)" .venv/bin/python -m pytest \
+		-m trainers tests/integration/export/test_trainers.py
 
 lint:
 	@scripts/lint.sh

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Makes a separate environment with torch, for `make test-torch`, and prints the path of its Python.
-# Only those tests need torch.
+# Makes a separate environment with torch and prints the path of its Python:
+#   torch_env.sh torch      torch alone, for `make test-torch`
+#   torch_env.sh trainers   TRL and datasets as well, for `make test-trainers`
+# Only those tests need it.
 #
-# The environment is in the user's cache, so that clones share it: $XDG_CACHE_HOME/rollgym/torch, by
-# default ~/.cache/rollgym/torch. It contains the packages of the extra torch-test in pyproject.toml,
-# from the index that pip is configured to use. On Linux it gets the newest build for CPUs (its version
-# ends in +cpu), because the usual build brings gigabytes of libraries for GPUs; if the index has none,
-# nothing is installed. ROLLGYM_TORCH_INDEX names another index, such as PyTorch's own for CPUs. The
-# stamp says what the environment was made for; while it matches nothing is done.
+# The environment is in the user's cache, so that clones share it: $XDG_CACHE_HOME/rollgym/torch (or
+# trainers), by default in ~/.cache. It contains the packages of the extra torch-test (trainers-test)
+# in pyproject.toml, from the index that pip is configured to use. On Linux it gets the newest build
+# of torch for CPUs (its version ends in +cpu), because the usual build brings gigabytes of libraries
+# for GPUs; if the index has none, nothing is installed. ROLLGYM_TORCH_INDEX names another index for
+# torch, such as PyTorch's own for CPUs. The stamp says what the environment was made for; while it
+# matches nothing is done.
 #
 # Needs bash 3.2 or newer, which is what macOS ships.
 
@@ -15,8 +18,18 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh"
 trap 'exit 130' INT
 
+kind=${1:-torch}
+case $kind in
+    torch) imports='import torch, numpy' ;;
+    trainers) imports='import datasets, trl' ;;
+    *)
+        say "usage: $0 [torch|trainers]"
+        exit 2
+        ;;
+esac
+
 # The functions of setup.sh use these.
-venv=${XDG_CACHE_HOME:-${HOME:?names no folder}/.cache}/rollgym/torch
+venv=${XDG_CACHE_HOME:-${HOME:?names no folder}/.cache}/rollgym/$kind
 stamp=$venv/setup.stamp
 log=$venv/setup.log
 
@@ -25,7 +38,7 @@ requirements() {
     "$python" -I -c 'import sys, tomllib
 with open(sys.argv[1], "rb") as file:
     extras = tomllib.load(file)["project"]["optional-dependencies"]
-print("\n".join(extras["torch-test"]))' "$root/pyproject.toml"
+print("\n".join(extras[sys.argv[2] + "-test"]))' "$root/pyproject.toml" "$kind"
 }
 
 # Prints the stamp that the environment must have: its requirements and its Python.
@@ -54,14 +67,18 @@ cpu_version() {
     tail -n "+$((start + 1))" "$log" | tr -s ', ' '\n' | grep -m 1 '^[0-9][0-9.]*+cpu$'
 }
 
-# Installs the requirements; with $1, that build of torch.
-install_torch() {
-    local version=$1 line
+# Installs torch, in the build $1 if that is given, then the other requirements.
+install_requirements() {
+    local version=$1 line torch=torch
     set --
     while IFS= read -r line; do
-        set -- "$@" "$line"
+        case $line in
+            torch[!a-z]*) torch=$line ;;
+            *) set -- "$@" "$line" ;;
+        esac
     done <<<"$(requirements)"
-    ask_index install "$@" ${version:+"torch==$version"}
+    ask_index install "$torch" ${version:+"torch==$version"} &&
+        run_pip install "$@" ${version:+"torch==$version"}
 }
 
 make_torch_environment() {
@@ -76,11 +93,11 @@ make_torch_environment() {
         say "The index has no torch for CPUs alone; ROLLGYM_TORCH_INDEX can name one that has."
         return 1
     fi
-    say "Installing torch ${version:+$version }into $venv ..."
-    if ! install_torch "$version" || ! logged "$venv/bin/python" -I -c 'import torch, numpy'; then
-        say "Could not install torch:"
+    say "Installing torch ${version:+$version }and what needs it into $venv ..."
+    if ! install_requirements "$version" || ! logged "$venv/bin/python" -I -c "$imports"; then
+        say "Could not install torch and what needs it:"
         show_log
-        say "Set ROLLGYM_TORCH_INDEX to an index that has it. Full log: $log"
+        say "Set ROLLGYM_TORCH_INDEX to an index that has torch. Full log: $log"
         return 1
     fi
     wanted_stamp >"$stamp.new" && mv -f "$stamp.new" "$stamp"

@@ -58,6 +58,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     add(
         "--all-pairs",
+        dest="every_pair",
         action="store_true",
         help="preference: write every pair, not only best and worst",
     )
@@ -71,12 +72,9 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     _reject_options_of_other_formats(arguments)
-    options = FormatOptions(
-        min_reward=arguments.min_reward,
-        margin=arguments.margin or 0.0,
-        every_pair=arguments.all_pairs,
-        drop_equal=arguments.drop_equal,
-    )
+    asked = {name: getattr(arguments, name) for name in FormatOptions.__struct_fields__}
+    given = {name: value for name, value in asked.items() if value is not None}
+    options = FormatOptions(**given)
     report = export(arguments.source, arguments.output, arguments.format, options, arguments.filter)
     for line in _lines(report, arguments.output):
         print(line)
@@ -86,7 +84,7 @@ def run(arguments: Namespace) -> int:
 def _reject_options_of_other_formats(arguments: Namespace) -> None:
     if arguments.min_reward is not None and arguments.format != "sft":
         arguments.refuse("--min-reward goes with --format sft; --filter chooses among tasks")
-    if (arguments.margin is not None or arguments.all_pairs) and arguments.format != "preference":
+    if (arguments.margin is not None or arguments.every_pair) and arguments.format != "preference":
         arguments.refuse("--margin and --all-pairs go with --format preference")
     if arguments.drop_equal and arguments.format not in ("groups", "tokens"):
         arguments.refuse("--drop-equal goes with --format groups or tokens")

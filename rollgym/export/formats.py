@@ -163,7 +163,11 @@ def preference_pairs(group: ExportGroup, options: FormatOptions) -> Iterator[Jso
 
 
 def task_groups(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObject]:
-    """`{"prompt", "rollouts", "tools"}` for each task, with the rewards and advantages of all."""
+    """`{"prompt", "rollouts", "tools"}` for each task, with the rewards and advantages of all.
+
+    The advantages are lists in the order of the rollouts, because as columns of numbers they keep
+    their precision in every reader.
+    """
     if options.drop_equal and group.has_equal_rewards:
         group.dropped |= dict.fromkeys(group.members, "equal rewards")
         return
@@ -174,18 +178,18 @@ def task_groups(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObje
             "completion": conversation.completion,
             "reward": member.reward,
             "success": member.success,
-            **advantages,
         }
-        for (member, advantages), conversation in zip(
-            group.advantages(), conversations, strict=True
-        )
+        for member, conversation in zip(group.members, conversations, strict=True)
     ]
+    advantages = [each for _, each in group.advantages()]
     example: JsonObject = {
         "_ng_task_index": group.members[0].task,
         "prompt": conversations[0].prompt,
         "rollouts": rollouts,
         "group_size": len(rollouts),
         "rewards": [member.reward for member in group.members],
+        "advantages": [each["advantage"] for each in advantages],
+        "advantages_scaled": [each["advantage_scaled"] for each in advantages],
         "reward_mean": group.moments.mean or 0.0,
         "reward_std": group.moments.sample_std,
     }

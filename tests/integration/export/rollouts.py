@@ -29,6 +29,7 @@ def group(task: int, *rewards: float) -> list[dict[str, Any]]:
 
 def write(path: Path, rows: Iterable[dict[str, Any] | str]) -> Path:
     lines = (line if isinstance(line, str) else json.dumps(line) for line in rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
 

@@ -110,6 +110,8 @@ def test_a_group_has_every_rollout_of_its_task_with_its_advantages(tmp_path: Pat
     assert first["prompt"] == [{"role": "user", "content": "task 0"}]
     assert first["tools"] == TOOLS
     assert first["rewards"] == [1.0, 0.0, 0.5]
+    assert first["advantages"] == [0.5, -0.5, 0.0]
+    assert first["advantages_scaled"] == [1.0, -1.0, 0.0]
     assert (first["group_size"], first["reward_mean"], first["reward_std"]) == (3, 0.5, 0.5)
     assert first["rollouts"] == [
         {
@@ -117,13 +119,10 @@ def test_a_group_has_every_rollout_of_its_task_with_its_advantages(tmp_path: Pat
             "completion": [{"role": "assistant", "content": f"answer 0.{repeat}"}],
             "reward": reward,
             "success": reward == 1.0,
-            "advantage": reward - 0.5,
-            "advantage_scaled": 2 * reward - 1,
         }
         for repeat, reward in enumerate([1.0, 0.0, 0.5])
     ]
-    equal = examples[1]["rollouts"]
-    assert [(each["advantage"], each["advantage_scaled"]) for each in equal] == [(0.0, 0.0)] * 2
+    assert examples[1]["advantages"] == examples[1]["advantages_scaled"] == [0.0, 0.0]
     different = exported(tmp_path, ROWS, "groups", drop_equal=True)
     assert [example["_ng_task_index"] for example in different] == [0, 7]
 
