@@ -136,6 +136,7 @@ class Tab:
         self.send(
             "Page.addScriptToEvaluateOnNewDocument", {"source": source, "runImmediately": True}
         )
+        self.world.prepare()
         if self._authentication is not None:
             self._authentication.start()
         self.send("Runtime.runIfWaitingForDebugger")

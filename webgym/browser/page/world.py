@@ -1,7 +1,8 @@
 """Our script inside the page of a tab, in an isolated world.
 
 A world sees the elements of the page, but the scripts of the page do not see it. The script is
-loaded when the first call needs it, once for each document. The world of the main frame also
+loaded when the first call needs it, once for each document. The tab has prepared new documents for
+it (`prepare`); any other document gets the sources then. The world of the main frame also
 reaches the frames of the same origin; a frame of another origin has a world of its own. A call is
 given up as soon as the document of the page is gone, because then no answer can come.
 """
@@ -17,7 +18,7 @@ import msgspec
 from webgym.browser.chromium.connection import CallError
 from webgym.browser.page.activity import PageActivity
 from webgym.browser.page.elements import DocumentGoneError, PageScriptError
-from webgym.browser.page.script import NUMBERED_ELEMENTS, SOURCE
+from webgym.browser.page.script import LOADER, NUMBERED_ELEMENTS, PREPARED, SOURCE
 
 if TYPE_CHECKING:
     from webgym.browser.page.tab import Tab
@@ -153,10 +154,13 @@ class ScriptWorld(ABC):
         """Load our script into a world; returns its handle."""
         self.adopted.clear()
         self._frames.clear()
-        params: dict[str, object] = {"expression": SOURCE, "contextId": context}
-        answer = await self._tab.call("Runtime.evaluate", params, deadline=deadline)
-        evaluated = _READ_EVALUATED(answer)
-        handle = evaluated.result.object_id
+        for expression in (f"globalThis.{LOADER}?.()", SOURCE):
+            params: dict[str, object] = {"expression": expression, "contextId": context}
+            answer = await self._tab.call("Runtime.evaluate", params, deadline=deadline)
+            evaluated = _READ_EVALUATED(answer)
+            handle = evaluated.result.object_id
+            if handle is not None and evaluated.exception_details is None:
+                break
         if handle is None:
             thrown = evaluated.exception_details or _Thrown("it returned no object")
             raise PageScriptError(f"the page script did not load: {_describe(thrown)}")
@@ -200,6 +204,11 @@ class IsolatedWorld(ScriptWorld):
         self._activity = activity
         self._script: tuple[int, str] | None = None
         self._running: set[asyncio.Timeout] = set()
+
+    def prepare(self) -> None:
+        """Prepare all later documents of the tab, and of their frames, for our script."""
+        params: dict[str, object] = {"source": PREPARED, "worldName": _WORLD}
+        self._tab.send("Page.addScriptToEvaluateOnNewDocument", params)
 
     async def painting(self, deadline: float) -> str:
         """Whether a screenshot can be taken: "painted", or the reason why not.

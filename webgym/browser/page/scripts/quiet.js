@@ -109,9 +109,10 @@ function pendingTimers(since) {
   return { wait, looped };
 }
 
-// Background pages may paint late or never, so a timer limits the wait.
+// A frame is painted when its callbacks have run, before any later timer; a second one would only
+// cost time. Background pages may paint late or never, so a timer limits the wait.
 function afterPaint(callback) {
-  requestAnimationFrame(() => requestAnimationFrame(callback));
+  requestAnimationFrame(callback);
   setTimeout(callback, PAINT_WAIT_MS);
 }
 
