@@ -62,6 +62,8 @@ class Supervisor:
         self._post = post
         self._marks = marks
         self._loop = asyncio.get_running_loop()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = math.inf
 
     def start(self, rollout: OpenRollout, wall: float) -> None:
         """Start the rollout's next attempt."""
@@ -76,7 +78,9 @@ class Supervisor:
         rollout.halt = None
         rollout.task = task = self._loop.create_task(self._work(rollout, deadline))
         task.add_done_callback(partial(self._done, rollout))
-        rollout.timer = self._loop.call_at(deadline, self._post, Signal.DEADLINE, rollout)
+        rollout.deadline = deadline
+        if deadline < self._alarm_at:
+            self._set_alarm(deadline)
         self.in_flight[rollout] = None
         rollout.slot = self._marks.enter(rollout.item.task.index, rollout.item.repeat)
 
@@ -173,8 +177,30 @@ class Supervisor:
             if task.done() and not task.cancelled():
                 task.exception()  # of several disk errors, one is reported
             task.cancel()
+        if self._alarm is not None:
+            self._alarm.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=self._policy.cancel_grace)
+
+    def _set_alarm(self, when: float) -> None:
+        """One timer for the earliest deadline: nearly all attempts end long before theirs."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm, self._alarm_at = self._loop.call_at(when, self._ring), when
+
+    def _ring(self) -> None:
+        """Report the attempts at their deadline, and wait for the next deadline."""
+        now, next_deadline = max(self._loop.time(), self._alarm_at), math.inf
+        self._alarm, self._alarm_at = None, math.inf
+        for rollout in self.in_flight:
+            if rollout.halt is not None:
+                continue
+            if rollout.deadline <= now:
+                self._post(Signal.DEADLINE, rollout)
+            else:
+                next_deadline = min(next_deadline, rollout.deadline)
+        if next_deadline < math.inf:
+            self._set_alarm(next_deadline)
 
     async def _work(self, rollout: OpenRollout, deadline: float) -> Outcome:
         try:

@@ -75,17 +75,18 @@ class OpenRollout:
     """One rollout from its admission to its outcome, with its present attempt.
 
     `attempt` is the number of the latest attempt, counted across resumes; `spent` counts the
-    attempts that use up the retry budget. `expires` is the rollout's deadline, set when its first
-    attempt starts. `replaces` is the earlier outcome that the new one will replace. `bugs` are the
-    exceptions and places of its failed attempts. `crashes` counts attempts that froze or killed an
-    earlier process, and `suspected` says that the rollout must run alone because of them. `slot` is
-    that of the mark of its present attempt.
+    attempts that use up the retry budget. `deadline` is that of the present attempt; `expires` is
+    the rollout's deadline, set when its first attempt starts. `replaces` is the earlier outcome
+    that the new one will replace. `bugs` are the exceptions and places of its failed attempts.
+    `crashes` counts attempts that froze or killed an earlier process, and `suspected` says that the
+    rollout must run alone because of them. `slot` is that of the mark of its present attempt.
     """
 
     __slots__ = (
         "attempt",
         "bugs",
         "crashes",
+        "deadline",
         "expires",
         "halt",
         "item",
@@ -110,6 +111,7 @@ class OpenRollout:
         self.crashes = 0
         self.suspected = False
         self.bugs: frozenset[tuple[str, str, int]] = frozenset()
+        self.deadline = 0.0
         self.expires: float | None = None
         self.started = 0.0
         self.started_wall = 0.0
