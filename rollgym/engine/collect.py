@@ -187,6 +187,7 @@ class _Collection:
                 await self._omit_stragglers()
             else:
                 self._admit()
+            self._marks.write()
             if self._suspects and await self._suspects.record(self._recorder, self._wall_clock):
                 self._wake.set()
             if self._finished():

@@ -4,9 +4,10 @@ The code of a rollout may block the event loop for ever or kill the process. Not
 such an attempt, so the next process would try it again, and so on.
 
 *Marks.* Beside the journal, a small file has a line of fixed length for each attempt in flight. The
-line is written when the attempt starts and cleared when it ends, without a sync: a file survives
-the process that wrote it, and a power failure is not the fault of a rollout. The file is removed at
-the end of the collection.
+line is set before the attempt starts and cleared when it ended, without a sync: a file survives the
+process that wrote it, and a power failure is not the fault of a rollout. Attempts end and start
+together, so the lines that changed are written with one call. The file is removed at the end of the
+collection.
 
 *Causes.* Marks alone prove nothing, because most processes that die were killed by a person or a
 scheduler. They count only together with a cause: the watchdog noted that the event loop was
@@ -63,6 +64,8 @@ class InFlightMarks:
         self._note = journal.with_name(f".{journal.stem}.blocked")
         self.earlier = self._read_earlier()
         self._free = list(range(slots, 0, -1))
+        self._lines = bytearray(_FREE * (slots + 1))
+        self._changed: set[int] = set()
         self._descriptor: int | None = None
         self._crash_file: BinaryIO | None = None
         self._blocked = False
@@ -70,17 +73,27 @@ class InFlightMarks:
             self._open()
 
     def enter(self, task: int, repeat: int) -> int:
-        """An attempt starts. Returns its slot."""
+        """An attempt starts after the next `write`. Returns its slot."""
         slot = self._free.pop() if self._free else 0
         if slot:
-            self._write(_LINE % (task, repeat), slot)
+            self._set(slot, _LINE % (task, repeat))
         return slot
 
     def leave(self, slot: int) -> None:
         """The attempt in this slot has ended, or is ignored from now on."""
         if slot:
-            self._write(_FREE, slot)
+            self._set(slot, _FREE)
             self._free.append(slot)
+
+    def write(self) -> None:
+        """Write the lines that changed, and those between them."""
+        if self._changed and self._descriptor is not None:
+            start, end = min(self._changed) * _SIZE, (max(self._changed) + 1) * _SIZE
+            try:  # `contextlib.suppress` would cost as much as the write
+                os.pwrite(self._descriptor, memoryview(self._lines)[start:end], start)
+            except OSError:
+                return
+            self._changed.clear()
 
     def note_blocked(self, rollouts: list[RolloutKey], where: str) -> None:
         """The event loop is blocked by one of these. Called in the thread of the watchdog."""
@@ -114,17 +127,15 @@ class InFlightMarks:
         self._note.unlink(missing_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
         self._descriptor = os.open(self._marks, flags, 0o644)
-        self._write(_OOM_HEADER % _killed_for_memory(), 0)
+        self._set(0, _OOM_HEADER % _killed_for_memory())
+        self.write()
         if not faulthandler.is_enabled():  # its user wants the report elsewhere
             self._crash_file = self._crash.open("wb")
             faulthandler.enable(self._crash_file, all_threads=False)
 
-    def _write(self, line: bytes, slot: int) -> None:
-        if self._descriptor is not None:
-            try:  # `contextlib.suppress` would cost as much as the write
-                os.pwrite(self._descriptor, line, slot * _SIZE)
-            except OSError:
-                return
+    def _set(self, slot: int, line: bytes) -> None:
+        self._lines[slot * _SIZE : (slot + 1) * _SIZE] = line
+        self._changed.add(slot)
 
     def _read_earlier(self) -> EarlierDeath | None:
         """What the files of an earlier process say; None where it ended as it should."""
