@@ -36,7 +36,7 @@ from rollgym.store.layout import inputs_path, journal_paths
 from rollgym.store.manifest import read_manifest
 from rollgym.store.progress import KeySet
 
-_READ_FIRST = 4 * 1024
+_READ_FIRST = 64 * 1024
 _READ_AT_MOST = 1024 * 1024
 
 
@@ -168,6 +168,7 @@ class TaskLookup(Closable):
         self._positions: dict[int, int] | None = None
         with storage_errors(path, "reading the inputs"), ExitStack() as opened:
             self._file = opened.enter_context(path.open("rb"))
+            self._lines = _Lines(self._file)
             self._read_offsets()
             opened.pop_all()
 
@@ -177,7 +178,7 @@ class TaskLookup(Closable):
         if not 0 <= position < len(self._offsets):
             raise KeyError(index)
         with storage_errors(self._path, "reading the inputs"):
-            line = _line_at(self._file, self._offsets[position])
+            line = self._lines.at(self._offsets[position])
         try:
             return decode_task(line)
         except ValueError as error:
@@ -205,37 +206,57 @@ class RecordLookup(Closable):
     """The records of journals by their offset."""
 
     def __init__(self) -> None:
-        self._files: dict[Path, BinaryIO] = {}
+        self._files: dict[Path, _Lines] = {}
 
     def record(self, journal: Path, offset: int) -> Attempt:
         """Raises CorruptJournalError, StorageError."""
         with storage_errors(journal, "reading the journal"):
-            file = self._files.get(journal)
-            if file is None:
-                file = self._files[journal] = journal.open("rb")
-            line = _line_at(file, offset)
+            lines = self._files.get(journal)
+            if lines is None:
+                lines = self._files[journal] = _Lines(journal.open("rb"))
+            line = lines.at(offset)
         try:
             return decode_attempt(line)
         except ValueError as error:
-            raise CorruptJournalError(journal, _line_number(file, offset), str(error)) from error
+            number = _line_number(lines.file, offset)
+            raise CorruptJournalError(journal, number, str(error)) from error
 
     def close(self) -> None:
-        for file in self._files.values():
-            file.close()
+        for lines in self._files.values():
+            lines.file.close()
         self._files.clear()
 
 
-def _line_at(file: BinaryIO, offset: int) -> bytes:
-    """Read the line that starts at `offset`."""
-    descriptor, parts, size = file.fileno(), [], _READ_FIRST
-    while part := os.pread(descriptor, size, offset):
-        end = part.find(b"\n") + 1
-        parts.append(part[:end] if end else part)
-        if end:
-            break
-        offset += len(part)
-        size = min(2 * size, _READ_AT_MOST)
-    return b"".join(parts)
+class _Lines:
+    """The lines of a file by their offset. They are mostly read in order, so a block is kept.
+
+    The file may grow, and several threads may read.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self._kept = (0, b"")
+
+    def at(self, offset: int) -> bytes:
+        """The line that starts at `offset`, also the last one without a line break."""
+        start, block = self._kept
+        if start <= offset < start + len(block):
+            end = block.find(b"\n", offset - start) + 1
+            if end:
+                return block[offset - start : end]
+        return self._read(offset)
+
+    def _read(self, offset: int) -> bytes:
+        descriptor, parts, size = self.file.fileno(), [], _READ_FIRST
+        while part := os.pread(descriptor, size, offset):
+            end = part.find(b"\n") + 1
+            parts.append(part[:end] if end else part)
+            if end:
+                self._kept = (offset, part)
+                break
+            offset += len(part)
+            size = min(2 * size, _READ_AT_MOST)
+        return b"".join(parts)
 
 
 def _line_number(file: BinaryIO, offset: int) -> int:
