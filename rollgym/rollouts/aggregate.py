@@ -29,6 +29,8 @@ Clients = Callable[[str], ServerClient]
 HoldsTask = Callable[[int], bool]
 MetricsRow = dict[str, Any]
 _FIELDS = JsonDecoder(dict[str, msgspec.Raw])
+_NOT_NUMBERS = b'"n[{'
+"""The first characters of values that are not numbers."""
 
 
 class _ServerMetrics(msgspec.Struct, kw_only=True):
@@ -68,7 +70,7 @@ class DefaultMetrics(Closable):
         metrics = self._metrics.get(agent)
         if metrics is None:
             metrics = self._metrics[agent] = AgentMetrics()
-        metrics.add(metrics_row(task, attempt))
+        metrics.add(_decoded(_without_texts(_metrics_fields(task, attempt))))
         counted = self._counted.pop(attempt.task, 0) + 1
         if counted < attempt.repeats:
             self._counted[attempt.task] = counted
@@ -203,6 +205,10 @@ def completed_attempts(directory: Path, holds: HoldsTask) -> Iterator[Attempt]:
 
 def metrics_row(task: Task, attempt: Attempt) -> MetricsRow:
     """A completed rollout without its conversation, and without values that cannot be read."""
+    return _decoded(_metrics_fields(task, attempt))
+
+
+def _metrics_fields(task: Task, attempt: Attempt) -> MetricsRow:
     outcome = attempt.outcome
     if not isinstance(outcome, Completed):
         raise TypeError(f"{attempt.key} is not completed")
@@ -221,7 +227,16 @@ def metrics_row(task: Task, attempt: Attempt) -> MetricsRow:
     }
     if "usage" in response:
         row[rows.RESPONSE] = {"usage": response["usage"]}
-    return _decoded(row)
+    return row
+
+
+def _without_texts(fields: MetricsRow) -> MetricsRow:
+    """The fields without those that hold a text, null, a list or an object: they do not count."""
+    return {
+        name: value
+        for name, value in fields.items()
+        if not (isinstance(value, msgspec.Raw) and memoryview(value)[0] in _NOT_NUMBERS)
+    }
 
 
 def _decoded(row: MetricsRow) -> MetricsRow:
