@@ -5,9 +5,11 @@ commands collect the same rollouts: a loop that does nothing but that (see `bare
 `ng_collect_rollouts`, with the servers in its process or in that of an `ng_run`.
 
 *CPU per rollout* is the slope between a large and a small run: what the start costs is in both, and
-falls out; it is told as a figure of its own. *Ratios* are taken within a round, in which the
-commands run one after another, and the median of the rounds is told: a neighbour on the machine
-slows all commands of a round, or one of them in one round. *Throughput* is such a slope, too. It
+falls out; it is told as a figure of its own. Each command's large run takes a few seconds, so that
+the slope is not noise. *Ratios* are taken within a round, in which the commands run one after
+another, in the opposite order in every other round. The median of the rounds is told, with the
+least and the greatest: a neighbour on the machine slows all commands of a round, or one of them in
+one round. *Throughput* is such a slope, too. It
 is compared with what the latency of the model allows, and with one core for the CPU that a rollout
 took in the same runs; the lower of the two is the limit, and the figure's name says which it was.
 Of its rounds the best is told, because a neighbour can only slow it down.
@@ -49,7 +51,9 @@ class Plan(NamedTuple):
 
     rounds: int
     concurrencies: tuple[int, ...]
-    rollouts: tuple[int, int]
+    bare: tuple[int, int]
+    own: tuple[int, int]
+    served: tuple[int, int]
     latency: float
     crowd: int
     crowd_rollouts: tuple[int, int]
@@ -57,11 +61,31 @@ class Plan(NamedTuple):
 
     @property
     def rows(self) -> int:
-        return max(self.rollouts + self.crowd_rollouts)
+        return max(self.bare + self.own + self.served + self.crowd_rollouts)
 
 
-FULL = Plan(5, (64, 512), (400, 4_000), 0.2, 2_000, (4_000, 16_000), 3)
-QUICK = Plan(1, (8,), (10, 40), 0.02, 20, (20, 60), 1)
+FULL = Plan(
+    rounds=5,
+    concurrencies=(64, 512),
+    bare=(1_000, 12_000),
+    own=(400, 6_000),
+    served=(400, 2_400),
+    latency=0.2,
+    crowd=2_000,
+    crowd_rollouts=(4_000, 16_000),
+    crowd_rounds=3,
+)
+QUICK = Plan(
+    rounds=1,
+    concurrencies=(8,),
+    bare=(10, 40),
+    own=(10, 40),
+    served=(10, 40),
+    latency=0.02,
+    crowd=20,
+    crowd_rollouts=(20, 60),
+    crowd_rounds=1,
+)
 
 
 class Pair(NamedTuple):
@@ -106,29 +130,36 @@ class Benchmark:
             self._crowd(url)
 
     def _against_bare_loop(self, url: str, concurrency: int) -> None:
-        sizes = self._plan.rollouts
-        contenders = (bare_loop, own_servers, servers_of_ng_run)
-        rounds = [
-            [self._pair(contender, url, sizes, concurrency) for contender in contenders]
-            for _ in range(self._plan.rounds)
+        plan = self._plan
+        bare: list[Pair] = []
+        own: list[Pair] = []
+        served: list[Pair] = []
+        contenders: list[tuple[Contender, tuple[int, int], list[Pair]]] = [
+            (bare_loop, plan.bare, bare),
+            (own_servers, plan.own, own),
+            (servers_of_ng_run, plan.served, served),
         ]
-        bare, own, served = (list(pairs) for pairs in zip(*rounds, strict=True))
+        for number in range(plan.rounds):
+            for contender, sizes, pairs in contenders[:: -1 if number % 2 else 1]:
+                pairs.append(self._pair(contender, url, sizes, concurrency))
         report, name = self.figures.report, f"collect.{concurrency}_parallel"
         report(f"{name}.bare_loop.cpu_per_rollout", _cpu(bare) * 1e6, "us")
         for kind, goal, pairs in (
             ("own_servers", OWN_SERVERS_GOAL, own),
             ("ng_run", NG_RUN_GOAL, served),
         ):
-            ratio = median(
+            ratios = [
                 ours.cpu_per_rollout / theirs.cpu_per_rollout
                 for ours, theirs in zip(pairs, bare, strict=True)
-            )
+            ]
             whole = median(pair.large.cpu / pair.rollouts for pair in pairs)
             start = median(pair.start_cpu for pair in pairs)
             memory = max(pair.large.memory for pair in pairs)
             first = median(pair.large.first_rollout for pair in pairs)
             report(f"{name}.{kind}.cpu_per_rollout", _cpu(pairs) * 1e6, "us")
-            report(f"{name}.{kind}.cpu_over_bare_loop", ratio, "ratio", goal)
+            report(f"{name}.{kind}.cpu_over_bare_loop", median(ratios), "ratio", goal)
+            report(f"{name}.{kind}.cpu_over_bare_loop_least", min(ratios), "ratio")
+            report(f"{name}.{kind}.cpu_over_bare_loop_greatest", max(ratios), "ratio")
             report(f"{name}.{kind}.cpu_per_rollout_with_start", whole * 1e6, "us")
             report(f"{name}.{kind}.start_cpu", start, "s")
             report(f"{name}.{kind}.peak_memory", memory, "MB", LARGEST_MEMORY)
