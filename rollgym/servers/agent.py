@@ -155,12 +155,15 @@ class AgentServer(Server):
             raise
 
     async def _trajectory(self, params: dict[str, Any], episode: Episode) -> dict[str, Any]:
-        """The whole trajectory; one that no longer fits into the model's context ends there."""
+        """The whole trajectory; one that no longer fits into the model's context ends there.
+
+        Where the prompt of the task alone does not fit, there is nothing to verify.
+        """
         try:
             with boundary(AgentError):
                 response = await self.responses(params, episode)
         except ModelContextError:
-            if self.config.on_context_overflow == "fail":
+            if self.config.on_context_overflow == "fail" or not episode.output:
                 raise
             episode.stopped_by = CONTEXT_OVERFLOW
             response = episode.finish()
