@@ -10,7 +10,8 @@ finds it in seconds, before anything is collected:
   runs elsewhere may not be able to close it, so it is only asked whether it answers.
 
 Only what certainly fails every rollout refuses the collection. An overloaded endpoint, a row that
-cannot be seeded, or a foreign server without these routes does not.
+cannot be seeded, or a foreign server without these routes does not. A model that has not answered
+in time may be slow, or still load its weights: the collection begins, with a warning.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import (
+    DeadlineError,
     EnvironmentSessionError,
     ModelAuthError,
     ModelMalformedError,
@@ -42,8 +44,11 @@ from rollgym.servers.exchange import Answer, CookieJar
 from rollgym.servers.resources import CLOSABLE_HEADER
 from rollgym.store import RefusedError, RunStore, Status
 
-TIMEOUT = 30.0
-"""Seconds for the model, and as many for the environment."""
+MODEL_TIMEOUT = 11.0
+"""Seconds for both calls of a model: a little more than one try to connect may take."""
+ENVIRONMENT_TIMEOUT = 30.0
+GRACE = 1.0
+"""More seconds for a server to say what it had done when its time was over."""
 FEWEST_TOKENS = 16
 """The smallest `max_output_tokens` that OpenAI accepts."""
 DETAIL = 400
@@ -84,23 +89,28 @@ async def preflight(
     environments = {each.name: each for _, environment in used for each in environment}
     notes: list[str] = []
     for model in models.values():
-        await _check_model(model, _PatientClient(clients(model.name).one(), recovery))
+        client = _PatientClient(clients(model.name).one(), recovery, MODEL_TIMEOUT)
+        notes += await _check_model(model, client)
     task = await asyncio.to_thread(_first_left, store)
     seeded = servers.resources_server(rows.agent_name(task.row))
     for environment in environments.values():
         seeds_it = environment.name == seeded and not environment.is_external
         row = input_row(task, 0) if seeds_it else None
-        client = _PatientClient(clients(environment.name).one(), recovery)
+        client = _PatientClient(clients(environment.name).one(), recovery, ENVIRONMENT_TIMEOUT)
         notes += await _check_environment(environment, client, row)
     return notes
 
 
 class _PatientClient:
-    """Calls a server, within `TIMEOUT` seconds; one that is not there, twice."""
+    """Calls a server for at most `seconds` in all, and one that is not there twice.
 
-    def __init__(self, client: ServerClient, recovery: RecoveryWait) -> None:
+    Waiting for one that is not there does not count.
+    """
+
+    def __init__(self, client: ServerClient, recovery: RecoveryWait, seconds: float) -> None:
         self.client = client
         self._recovery = recovery
+        self._left = seconds
 
     async def call(
         self,
@@ -127,10 +137,22 @@ class _PatientClient:
         jar: CookieJar | None,
         method: str,
     ) -> Answer:
-        with working_for("", asyncio.get_running_loop().time() + TIMEOUT):
-            return await self.client.call(
-                path, body, error=error, jar=jar, within=TIMEOUT, method=method, any_status=True
-            )
+        clock = asyncio.get_running_loop().time
+        ends = clock() + self._left
+        try:
+            with working_for("", ends):
+                return await self.client.call(
+                    path,
+                    body,
+                    error=error,
+                    jar=jar,
+                    within=self._left,
+                    grace=GRACE,
+                    method=method,
+                    any_status=True,
+                )
+        finally:
+            self._left = max(0.0, ends - clock())
 
 
 def _first_left(store: RunStore) -> Task:
@@ -145,24 +167,33 @@ def _first_left(store: RunStore) -> Task:
     return first
 
 
-async def _check_model(model: ServerDescription, client: _PatientClient) -> None:
+async def _check_model(model: ServerDescription, client: _PatientClient) -> list[str]:
     expected, _ = _setting(model.settings, _MODEL)
     with _quiet(_ENDPOINTS), working_for("preflight"):
-        listed = await _models(model, client)
-        if listed is not None and (not isinstance(expected, str) or expected in listed):
-            return
-        problem = await _probe(client)
+        try:
+            listed = await _models(model, client)
+            if listed is not None and (not isinstance(expected, str) or expected in listed):
+                return []
+            problem = await _probe(client)
+        except RolloutError as error:
+            if not _is_late(error):
+                raise
+            note = f"{model.name} did not answer within {MODEL_TIMEOUT:g} s, so its address, key "
+            return [f"{note}and model were not checked: {shorten(str(error), DETAIL)}"]
         if problem is not None:
             raise _refusal(model, problem, listed or [])
+    return []
 
 
 async def _models(model: ServerDescription, client: _PatientClient) -> list[str] | None:
-    """The names in the list of models; None where there is none to read."""
+    """The names in the list of models; None where there is none to read. Raises when it is late."""
     try:
         answer = await client.call("/v1/models", b"", ModelUnavailableError, method="GET")
     except RolloutError as error:
         if _is_unreachable(error):
             raise _refusal(model, error, []) from error
+        if _is_late(error):
+            raise
         return None
     return _names(answer) if answer.ok else None
 
@@ -176,11 +207,18 @@ def _names(answer: Answer) -> list[str] | None:
 
 
 async def _probe(client: _PatientClient) -> RolloutError | None:
-    """Ask for a few tokens; the error where no request can succeed, and None for any other."""
+    """Ask for a few tokens; the error where no request can succeed, and None for any other.
+
+    Raises the error of an answer that is late.
+    """
     try:
         answer = await client.call("/v1/responses", _PROBE, ModelUnavailableError)
     except RolloutError as error:
-        return error if _is_hopeless(error) else None
+        if _is_hopeless(error):
+            return error
+        if _is_late(error):
+            raise
+        return None
     if answer.status in (401, 403):  # of a server that reports errors in its own way
         return ModelAuthError(f"{client.client.name} answered {answer.status}: {answer.text}")
     return None
@@ -190,7 +228,12 @@ def _is_unreachable(error: RolloutError) -> bool:
     """Whether there was no connection, at the server or at its endpoint."""
     if isinstance(error.__cause__, NoAnswerError):
         return True
-    return isinstance(error, ModelUnavailableError) and "could not connect" in str(error)
+    no_answer = isinstance(error, DeadlineError | ModelUnavailableError)
+    return no_answer and "could not connect" in str(error)
+
+
+def _is_late(error: RolloutError) -> bool:
+    return isinstance(error, DeadlineError) or isinstance(error.__cause__, TimeoutError)
 
 
 def _is_hopeless(error: RolloutError) -> bool:

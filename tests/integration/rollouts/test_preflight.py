@@ -13,6 +13,7 @@ from tests.faulty_model import (
     Step,
     answer,
     error,
+    hang,
     in_background,
     unused_port,
 )
@@ -166,6 +167,16 @@ def test_an_endpoint_that_cannot_list_its_models_is_used(
 ) -> None:
     with in_background(FaultyModel(otherwise=step)) as model:
         assert collecting.run(model.base_url).status == 0
+
+
+def test_a_model_that_does_not_answer_in_time_is_used_after_a_warning(
+    collecting: Collecting,
+) -> None:
+    with in_background(FaultyModel(otherwise=by_path(models=hang()))) as model:
+        ended = collecting.run(model.base_url)
+    assert ended.status == 0
+    (note,) = [line for line in ended.stderr.splitlines() if line.startswith("note: ")]
+    assert "policy_model did not answer within 11 s, so its address, key and model were not" in note
 
 
 def test_the_check_can_be_left_out(collecting: Collecting) -> None:
