@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rollgym.closing import Closable
-from rollgym.store.disk import Disk, sync_path, write_all
+from rollgym.store.disk import BUFFER, Disk, sync_path, write_all
 from rollgym.store.errors import StorageError, storage_errors
 
 _BATCH = 1 << 20
@@ -137,7 +137,7 @@ def _replace(disk: Disk, path: Path, parts: Iterable[bytes]) -> None:
     # Always the same name, so that the next process replaces the draft of a killed one.
     draft = path.with_name(f".{path.name}.tmp")
     try:
-        with draft.open("wb") as file:
+        with draft.open("wb", BUFFER) as file:
             file.writelines(parts)
             file.flush()
             disk.sync(file.fileno())

@@ -23,6 +23,8 @@ from rollgym.store.errors import RunBusyError, storage_error, storage_errors
 
 CLOSE_TIMEOUT = 5.0
 LOCK_TIMEOUT = 10.0
+BUFFER = 1 << 16
+"""Bytes of a buffer for files that are read or written as a whole, instead of a block of 4 KiB."""
 _POLL = 0.02
 _held: "WeakSet[FileLock]" = WeakSet()
 

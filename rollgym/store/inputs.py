@@ -23,7 +23,7 @@ import msgspec
 from rollgym.records import Row, RowError, Task
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.task import Natural
-from rollgym.store.disk import Disk, sync_path
+from rollgym.store.disk import BUFFER, Disk, sync_path
 from rollgym.store.errors import InputsError, storage_errors
 from rollgym.store.identity import InputsIdentity
 from rollgym.store.layout import WHOLE, Shard
@@ -125,7 +125,7 @@ class InputsDraft:
 def _open_locked(path: Path) -> BinaryIO:
     """Open and lock a new file; another process may remove it before it is locked."""
     while True:
-        file = path.open("wb")
+        file = path.open("wb", BUFFER)
         fcntl.flock(file, fcntl.LOCK_EX)
         if path.exists():
             return file
@@ -152,7 +152,7 @@ def decode_task(line: bytes) -> Task:
 
 def read_tasks(path: Path) -> Iterator[Task]:
     """Read every task of the inputs. Raises InputsError with file and line, StorageError."""
-    with storage_errors(path, "reading the inputs"), path.open("rb") as file:
+    with storage_errors(path, "reading the inputs"), path.open("rb", BUFFER) as file:
         for number, line in enumerate(file, start=1):
             try:
                 yield decode_task(line)
@@ -167,7 +167,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 
     Raises InputsError with file and line, StorageError.
     """
-    with storage_errors(path, "reading the rows"), path.open("rb") as file:
+    with storage_errors(path, "reading the rows"), path.open("rb", BUFFER) as file:
         for number, line in enumerate(file, start=1):
             if line.isspace():
                 continue
