@@ -164,8 +164,8 @@ def test_waiting_for_a_worker_has_a_bound_of_its_own(run: Run) -> None:
 def test_waiting_does_not_count_as_running(run: Run) -> None:
     async def scenario(workers: IsolatedWorkers) -> None:
         await workers.call(0.0, timeout=PATIENCE)
-        calls = (workers.call(0.3, timeout=1.5) for _ in range(8))
-        assert await asyncio.gather(*calls) == [0.3] * 8
+        calls = (workers.call(0.4, timeout=3.0) for _ in range(9))
+        assert await asyncio.gather(*calls) == [0.4] * 9
 
     run(functions.sleep, scenario, workers=1)
 

@@ -74,7 +74,7 @@ def server(url: str, token: str | None = TOKEN) -> BrowserServerAddress:
 def check(*, token: str | None = TOKEN, statuses: tuple[int, ...] = (200,)) -> None:
     async def run() -> None:
         async with browsers() as browser_url, model(*statuses) as model_url:
-            await require_servers(server(browser_url, token), at(model_url), within=3.0)
+            await require_servers(server(browser_url, token), at(model_url), within=60.0)
 
     asyncio.run(run())
 
