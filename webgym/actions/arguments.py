@@ -38,7 +38,7 @@ Offset = Annotated[
     Meta(
         min_length=2,
         max_length=2,
-        description="[right, down], two numbers in thousandths of the screenshot's width and "
+        description="[right, down], two numbers in thousandths of the screen's width and "
         "height; negative ones are left and up",
     ),
 ]

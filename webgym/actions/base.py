@@ -27,12 +27,12 @@ _Coordinate = Annotated[
     Meta(
         min_length=2,
         max_length=2,
-        description=f"[x, y], two numbers from 0 to {FULL_SCALE}: thousandths of the screenshot's "
+        description=f"[x, y], two numbers from 0 to {FULL_SCALE}: thousandths of the screen's "
         "width and height, from its upper left corner",
     ),
 ]
 _ElementId = Annotated[
-    int, Meta(ge=1, le=10**9, description="the number of an element, as the screenshot shows it")
+    int, Meta(ge=1, le=10**9, description="the number of an element, as the page shows it")
 ]
 
 

@@ -72,11 +72,12 @@ def read_action(mode: InteractionMode, name: str, arguments: object) -> Action:
     known = [parameter.name for parameter in parameters]
     unknown = [name for name in given if name not in known]
     if unknown:
-        takes = " and ".join(f"`{name}`" for name in known) or "no arguments"
-        raise ActionError(f"`{verb}` takes {takes}, not {_excerpt(unknown[0])}")
+        raise ActionError(
+            f"`{verb}` has no argument {_excerpt(unknown[0])}; {_accepted(parameters)}"
+        )
     missing = [each.name for each in parameters if each.required and each.name not in given]
     if missing:
-        raise ActionError(f"`{verb}` needs `{missing[0]}`")
+        raise ActionError(f"`{verb}` needs `{missing[0]}`; {_accepted(parameters)}")
     return kind(
         **{each.field: each.read(given[each.name]) for each in parameters if each.name in given}
     )
@@ -144,6 +145,15 @@ def _parameters(kind: type[Action], mode: InteractionMode) -> list[_Parameter]:
 def _signature(verb: str, parameters: list[_Parameter]) -> str:
     names = [each.name if each.required else f"{each.name}?" for each in parameters]
     return f"{verb}({', '.join(names)})"
+
+
+def _accepted(parameters: list[_Parameter]) -> str:
+    """The arguments of an action, for a model that got them wrong."""
+    arguments = [
+        f"`{each.name}` ({each.schema['description']}{'' if each.required else '; may be left out'})"
+        for each in parameters
+    ]
+    return f"it takes {', '.join(arguments)}" if arguments else "it takes no arguments"
 
 
 def _unknown_action(mode: InteractionMode, verb: object) -> str:

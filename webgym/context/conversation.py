@@ -16,13 +16,14 @@ a server that caches prefixes computes only the part that the window has moved o
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from webgym.context.formats import Chat, ChatImage, ChatTurn, ParsedReply, PromptFormat, chat_of
 from webgym.context.page_text import (
     CLOSING,
     OPENING,
     escape_control_tokens,
+    escape_other_tags,
     escape_tags,
     quote_json,
     write_header,
@@ -62,10 +63,11 @@ def build_chat(
         ]
     )
     turns = [ChatTurn("system", system_prompt(settings))]
-    for number, each in enumerate(past[first:], start=first + 1):
-        turns += [_page_turn(settings, each.observation, number, opening), _reply_turn(each.step)]
+    for index, each in enumerate(past[first:], start=first):
+        page = _page_turn(settings, each.observation, past[:index], opening)
+        turns += [page, _reply_turn(each.step)]
         opening = ""
-    turns.append(_page_turn(settings, current, len(past) + 1, opening, _memory(past)))
+    turns.append(_page_turn(settings, current, past, opening, _memory(past)))
     return chat_of(turns)
 
 
@@ -79,14 +81,18 @@ def read_task(text: str) -> str | None:
 def _page_turn(
     settings: ContextSettings,
     current: AgentObservation,
-    number: int,
+    past: Sequence[Round],
     opening: str,
     memory: str = "",
 ) -> ChatTurn:
-    lines = [f"Step {number}."]
+    """The page that came after the `past` rounds."""
+    before = past[-1] if past else None
+    lines = [f"Step {len(past) + 1}."]
     if current.feedback:
         feedback = cut_text(current.feedback, FEEDBACK_CHARACTERS)
-        lines.append(f"What came of your last reply: {escape_tags(feedback)}")
+        is_ours = before is not None and _failure(before.step) == current.feedback
+        escaped = escape_other_tags(feedback) if is_ours else escape_tags(feedback)
+        lines.append(f"What came of your last reply: {escaped}")
     happened = write_incidents(current.incidents)
     lines += [f"What happened: {escape_tags(each)}" for each in happened]
     image = (
@@ -102,8 +108,8 @@ def _page_turn(
         page = f"{OPENING}\n{page}\n{CLOSING}"
     else:
         page = write_header(current.page)
-    before = f"{opening}\n\n{text}" if opening else text
-    return ChatTurn("user", before, image, f"{page}\n{memory}" if memory else page)
+    text = f"{opening}\n\n{text}" if opening else text
+    return ChatTurn("user", text, image, f"{page}\n{memory}" if memory else page)
 
 
 def _reply_turn(step: Step) -> ChatTurn:
@@ -146,8 +152,8 @@ def _line(number: int, past: Round, led_to: str) -> str:
 
 
 def _result(step: Step, here: str, led_to: str) -> str:
-    if step.response is not None and step.response.parse_failure:
-        return f"no action, because {_note(step.response.parse_failure)}"
+    if failure := _failure(step):
+        return f"no action, because {_note(failure, escape_other_tags)}"
     if step.action is not None and step.action.problem is not None:
         return f"it failed: {_note(step.action.problem.message)}"
     if led_to != here:
@@ -165,8 +171,13 @@ def _memory(past: Sequence[Round]) -> str:
     return ""
 
 
-def _note(text: object) -> str:
-    return escape_tags(cut_text(" ".join(str(text).split()), NOTE_CHARACTERS))
+def _failure(step: Step) -> str | None:
+    """Why the reply was not an action, in our words."""
+    return step.response.parse_failure if step.response else None
+
+
+def _note(text: object, escape: Callable[[str], str] = escape_tags) -> str:
+    return escape(cut_text(" ".join(str(text).split()), NOTE_CHARACTERS))
 
 
 def _url(url: str) -> str:

@@ -31,7 +31,8 @@ class LabelledPage:
         self._tree = current.tree or ""
 
     def _free_label(self, element: Element) -> str:
-        own = element.name or element.text or element.placeholder or ""
+        text = "" if element.text == element.value else element.text
+        own = element.name or text or element.placeholder or ""
         label = cut_text(" ".join(own.split()), LABEL_CHARACTERS) or _role(element)
         number, free = 1, label
         while free in self.elements:

@@ -44,6 +44,7 @@ from webgym.context.page_view import (
 )
 
 _TAG_LIKE = re.compile(r"<(?=\\*[/|｜A-Za-z])")  # noqa: RUF001 - one that tokenizers know
+_OTHER_TAG_LIKE = re.compile(rf"(?!</?(?:tool_call|think)>){_TAG_LIKE.pattern}")
 _INERT = re.compile(r"<\\(?=\\*[/|｜A-Za-z])")  # noqa: RUF001
 _CONTROL_TOKEN = re.compile(r"<([|｜])")  # noqa: RUF001
 
@@ -51,6 +52,11 @@ _CONTROL_TOKEN = re.compile(r"<([|｜])")  # noqa: RUF001
 def escape_tags(text: str) -> str:
     """Put a backslash after each `<` that could start a tag; `unescape_tags` is the inverse."""
     return _TAG_LIKE.sub(r"<\\", text)
+
+
+def escape_other_tags(text: str) -> str:
+    """As `escape_tags`, except for the tags that a reply consists of: for our words about it."""
+    return _OTHER_TAG_LIKE.sub(r"<\\", text)
 
 
 def unescape_tags(text: str) -> str:

@@ -376,7 +376,10 @@ def test_a_wrong_call_is_told_what_is_wrong_with_it() -> None:
         ({"action": "click"}, "there is no action 'click': did you mean left_click?"),
         ({"action": "fly"}, "there is no action 'fly': there are left_click"),
         ({"action": ["left_click"]}, r"there is no action \['left_click'\]"),
-        ({"action": "select", "element_id": 1}, "`select` takes `coordinate` and `option`, not"),
+        (
+            {"action": "select", "element_id": 1},
+            "`select` has no argument 'element_id'; it takes `coordinate`",
+        ),
         ({"action": "select", "coordinate": [1, 2]}, "`select` needs `option`"),
         ({"action": "drag", "coordinate": [1, 2]}, "`drag` needs `to_coordinate`"),
         (
@@ -385,8 +388,14 @@ def test_a_wrong_call_is_told_what_is_wrong_with_it() -> None:
         ),
         ({"action": "left_click"}, "`left_click` needs `coordinate`"),
         ({"action": "left_click", "coordinate": None}, "`left_click` needs `coordinate`"),
-        ({"action": "left_click", "element_id": 3}, "`left_click` takes `coordinate`, not 'elem"),
-        ({"action": "go_back", "text": "x"}, "`go_back` takes no arguments, not 'text'"),
+        (
+            {"action": "left_click", "element_id": 3},
+            "`left_click` has no argument 'element_id'; it takes `coordinate` ",
+        ),
+        (
+            {"action": "go_back", "text": "x"},
+            "`go_back` has no argument 'text'; it takes no arguments",
+        ),
         ({"action": "type", "coordinate": [1, 2]}, "`type` needs `text`"),
         ({"action": "type", "coordinate": [1, 2], "text": 5}, "`text` must be a text; it was 5"),
         ({"action": "answer", "text": "\ud800"}, "`text` must be a text"),

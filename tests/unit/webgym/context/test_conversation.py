@@ -241,3 +241,17 @@ def test_a_message_without_text_has_none() -> None:
     cases: list[dict[str, object]] = [{}, {"content": None}, {"content": [1, {"text": 2}]}]
     for message in cases:
         assert message_text(message) == ""
+
+
+def test_our_own_words_about_a_reply_keep_their_tags_and_a_page_s_words_do_not() -> None:
+    failure = "end the reply with one <tool_call> block, not <|im_end|> or <page>"
+    past = [past_round(1, fields={}, failure=failure)]
+    said = "end the reply with one <tool_call> block, not <\\|im_end|> or <\\page>"
+    for window in (0, 4):
+        settings = ContextSettings(window=window)
+        built = build_chat(settings, task(), past, observation(2, feedback=failure))
+        texts = "\n".join(map(message_text, built.messages[1:]))
+        assert f"What came of your last reply: {said}\n" in texts
+        assert (f"no action, because {said}" in texts) == (window == 0)
+    by_page = build_chat(SETTINGS, task(), [past_round(1)], observation(2, feedback=failure))
+    assert "one <\\tool_call> block" in message_text(by_page.messages[-1])

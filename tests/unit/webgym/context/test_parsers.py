@@ -260,7 +260,7 @@ REFUSED: list[tuple[str, str]] = [
     (arguments("{}"), "`action` is missing"),
     (arguments('{"action": "left_clik"}'), "did you mean left_click?"),
     (arguments('{"action": "fly"}'), "there is no action 'fly'"),
-    (arguments('{"action": "select", "element_id": 3}'), "`select` takes `coordinate`"),
+    (arguments('{"action": "select", "element_id": 3}'), "it takes `coordinate`"),
     (arguments('{"action": "left_click"}'), "`left_click` needs `coordinate`"),
     (arguments('{"action": "left_click", "coordinate": [512]}'), "`coordinate` must be"),
     (arguments('{"action": "left_click", "coordinate": [1, 2, 3, 4]}'), "`coordinate` must be"),
