@@ -20,10 +20,14 @@ from resources_servers.reasoning_gym.app import find_answer as find_puzzle_answe
 from rollgym.servers import ResourcesConfig, Response
 from rollgym.servers.final_answer import answer_text, last_boxed, split_thinking, without_thinking
 from rollgym.store.settings import hide_secrets_in_text
+from webgym.browser.contract.answers import PageInfo
+from webgym.context.formats import find_format
+from webgym.context.page_view import AgentObservation
 from webgym.context.parsers import parse_reply
 from webgym.context.settings import ContextSettings
 from webgym.models.judge import OPINION, UnreadableReplyError
 
+PAGE = AgentObservation(page=PageInfo("http://a.example/", "A"))
 MEGABYTE = 1_000_000
 LIMIT = 20 * 0.050
 OPTIONS = {letter: f"option {letter}" for letter in "ABCDEFGHIJ"}
@@ -53,6 +57,12 @@ SHAPES: tuple[tuple[str, str, str], ...] = (
     ('<tool_call>{"a": "', "\\'", '"}</tool_call>'),
     ("", '{"a": ', ""),
     ("", "Action:\n", ""),
+    ("", '{"a":', ""),
+    ("", ' {"action": "wait"}', ""),
+    ("click ", '"', ""),
+    ("type ", '"a" ', 'into "'),
+    ("Action: click(", "a='1',", ")"),
+    ("Action: type(content='", "\\'", "')"),
     ("", r"\boxed{", ""),
     ("", r"\boxed{A}", ""),
     ("", r"\boxed", ""),
@@ -102,6 +112,10 @@ READERS: tuple[Callable[[str], object], ...] = (
         for mode in GradingMode
     ),
     lambda text: parse_reply(text, ContextSettings()),
+    *(
+        lambda text, name=name: find_format(name).read_reply(text, ContextSettings(), (), PAGE)
+        for name in ("compact", "qwen3-vl", "ui-tars", "openai-computer-use")
+    ),
     read_opinion,
 )
 

@@ -149,10 +149,10 @@ def _signature(verb: str, parameters: list[_Parameter]) -> str:
 
 def _accepted(parameters: list[_Parameter]) -> str:
     """The arguments of an action, for a model that got them wrong."""
-    arguments = [
-        f"`{each.name}` ({each.schema['description']}{'' if each.required else '; may be left out'})"
-        for each in parameters
-    ]
+    arguments = []
+    for each in parameters:
+        optional = "" if each.required else "; may be left out"
+        arguments.append(f"`{each.name}` ({each.schema['description']}{optional})")
     return f"it takes {', '.join(arguments)}" if arguments else "it takes no arguments"
 
 

@@ -2,15 +2,15 @@
 
     system     the lines that are understood
     user       Page:
-               "Walrus" button
-               "Lemon" button
+               button "Walrus"
+               button "Lemon"
                Task: Click on the "Lemon" button.
     assistant  click "Lemon"
     …          more worked turns
     user       Page:
-               "Name" textbox = "Ada"
-               "Save" button
                Text: Your profile
+               textbox "Name" = "Ada"
+               button "Save"
                Task: Enter "Ada" as the name and save.
                Done: type "Ada" into "Name"
 
@@ -47,9 +47,8 @@ from webgym.tasks.task import WebTask
 FEEDBACK_CHARACTERS = 500
 
 _LEGEND = (
-    'Reply with one line: click "name", hover "name", type "text" into "name", '
-    'select "option" in "name", press "Enter", scroll down, scroll up, back, wait, or '
-    'answer "text" when the task is done.'
+    'Actions: click "…", hover "…", type "…" into "…", select "…" in "…", press "…", '
+    'scroll down, scroll up, back, wait, answer "…".'
 )
 
 
@@ -65,23 +64,23 @@ class _WorkedTurn(msgspec.Struct, frozen=True):
 _WORKED_TURNS = (
     _WorkedTurn(
         'Enter "{6}" into the text field and press {3}.',
-        ('"{2}" textbox', '"{3}" button'),
+        ('textbox "{2}"', 'button "{3}"'),
         'type "{6}" into "{2}"',
     ),
     _WorkedTurn(
         'Enter "{6}" into the text field and press {3}.',
-        ('"{2}" textbox = "{6}"', '"{3}" button'),
+        ('textbox "{2}" = "{6}"', 'button "{3}"'),
         'click "{3}"',
         'type "{6}" into "{2}"',
     ),
     _WorkedTurn(
         'Click on the link "{4}".',
-        ('"{5}" link', '"{4}" link', '"{7}" link'),
+        ('link "{5}"', 'link "{4}"', 'link "{7}"'),
         'click "{4}"',
     ),
     _WorkedTurn(
         'Click on the "{0}" button.',
-        ('"{7}" textbox', '"{1}" button', '"{0}" button'),
+        ('textbox "{7}"', 'button "{1}"', 'button "{0}"'),
         'click "{0}"',
     ),
 )

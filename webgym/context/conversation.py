@@ -57,18 +57,23 @@ def build_chat(
     first = max(0, len(past) - settings.window)
     opening = "\n\n".join(
         [
-            f"Task:\n{escape_control_tokens(task.task_name)}",
+            *task_lines(task),
             *([f"Files that you can upload: {', '.join(task.files)}"] if task.files else []),
-            *_older(past, first, current),
+            *older_steps(past, first, current),
         ]
     )
     turns = [ChatTurn("system", system_prompt(settings))]
     for index, each in enumerate(past[first:], start=first):
         page = _page_turn(settings, each.observation, past[:index], opening)
-        turns += [page, _reply_turn(each.step)]
+        turns += [page, reply_turn(each.step)]
         opening = ""
     turns.append(_page_turn(settings, current, past, opening, _memory(past)))
     return chat_of(turns)
+
+
+def task_lines(task: WebTask) -> list[str]:
+    """The task as the first message has it."""
+    return [f"Task:\n{escape_control_tokens(task.task_name)}"]
 
 
 def read_task(text: str) -> str | None:
@@ -112,7 +117,7 @@ def _page_turn(
     return ChatTurn("user", text, image, f"{page}\n{memory}" if memory else page)
 
 
-def _reply_turn(step: Step) -> ChatTurn:
+def reply_turn(step: Step) -> ChatTurn:
     """The reply without its thinking; of a very long one only the beginning and the end."""
     reply = without_thinking(step.response.raw_response if step.response else "")
     if len(reply) > REPLY_CHARACTERS:
@@ -122,7 +127,7 @@ def _reply_turn(step: Step) -> ChatTurn:
     return ChatTurn("assistant", escape_control_tokens(reply) or "(no reply)")
 
 
-def _older(past: Sequence[Round], first: int, current: AgentObservation) -> list[str]:
+def older_steps(past: Sequence[Round], first: int, current: AgentObservation) -> list[str]:
     """The steps before the window, in one block of lines."""
     if first == 0:
         return []

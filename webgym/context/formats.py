@@ -121,6 +121,11 @@ _OURS = {
     "complete": "webgym.context.conversation:TOOL_CALLS",
     "vanilla": "webgym.context.conversation:TOOL_CALLS",
     "compact": "webgym.context.compact:COMPACT",
+    "qwen3-vl": "webgym.context.vision.qwen:QWEN3_VL",
+    "qwen2.5-vl": "webgym.context.vision.qwen:QWEN25_VL",
+    "ui-tars": "webgym.context.vision.ui_tars:UI_TARS",
+    "ui-tars-1.5": "webgym.context.vision.ui_tars:UI_TARS_15",
+    "openai-computer-use": "webgym.context.vision.openai:OPENAI_COMPUTER_USE",
 }
 
 

@@ -1,8 +1,8 @@
 """A page whose elements have labels, as the compact format shows it.
 
 Each element stands there once, with a label that no other element has: its name, or its role, and a
-number if several would have the same. The text of the page follows, without the texts of elements
-and without the task.
+number if several would have the same. The text of the page comes first, without the texts of
+elements and without the task.
 """
 
 import re
@@ -41,7 +41,10 @@ class LabelledPage:
         return free
 
     def lines(self, task: str, characters: int) -> Iterator[str]:
-        """The elements, then the text, in about this many characters."""
+        """The text, then the elements, in about this many characters."""
+        text = cut_text(" / ".join(self._texts(task)), characters // 3)
+        if text:
+            yield f"Text: {escape_tags(text)}"
         room = characters * 2 // 3
         for label, element in self.elements.items():
             line = _element_line(label, element)
@@ -49,9 +52,6 @@ class LabelledPage:
             if room < 0:
                 break
             yield line
-        text = cut_text(" / ".join(self._texts(task)), characters // 3)
-        if text:
-            yield f"Text: {escape_tags(text)}"
 
     def _texts(self, task: str) -> Iterator[str]:
         """The texts of the tree that neither elements nor the task have."""
@@ -94,7 +94,7 @@ def _role(element: Element) -> str:
 
 
 def _element_line(label: str, element: Element) -> str:
-    line = f"{quote_json(label)} {_role(element)}"
+    line = f"{_role(element)} {quote_json(label)}"
     if element.value:
         line += f" = {quote_json(cut_text(element.value, TEXT_CHARACTERS))}"
     if element.options:

@@ -6,7 +6,7 @@ that could both be the call are rejected, because the meaning would be a guess.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -14,10 +14,10 @@ from webgym.context.parsers.loose_json import ReplyError, Tolerances, Unreadable
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
 CANDIDATES = 16
-"""The most lines starting with a brace that are tried if a reply has no tags."""
+"""The most objects that are tried if a reply has no tags."""
 
 _FENCE = re.compile(r"\s*+```(?:json)?")
-_LINE_WITH_OBJECT = re.compile(r"^[ \t]*+(?=\{)", re.MULTILINE)
+_START_OF_OBJECT = re.compile(r"\{(?=\s*+[\"'])")
 _BRACES = re.compile(r"[\s}]*+")
 
 
@@ -84,34 +84,56 @@ def _untagged_call(text: str, tolerances: Tolerances) -> FoundCall:
     likely = [each for each in _objects(text) if _resembles_call(each.value)]
     if not likely:
         raise ReplyError(f"there is no call: end the reply with one {OPENING} block")
-    call = _only([each.value for each in likely], tolerances)
-    tolerances.note(*likely[-1].tolerated)
-    end = _skip_fence(text, likely[-1].end, tolerances)
-    rest = text[end:].strip()
+    found, rest = _last(text, likely, tolerances)
     if rest not in {"", CLOSING}:
         raise ReplyError(f"the call must stand in one {OPENING} block that ends the reply")
     tolerances.note("no_opening_tag" if rest else "no_tags")
-    return FoundCall(call, _without_fence(text[: likely[0].start]))
+    return found
 
 
-def _objects(text: str) -> Iterator[_Object]:
-    """The readable objects at the start of a line; none if too many lines start with a brace."""
-    starts = [found.end() for found in _LINE_WITH_OBJECT.finditer(text)]
-    after = 0
-    for start in starts if len(starts) <= CANDIDATES else ():
-        tolerated = Tolerances()
-        if start < after:
+def find_object(text: str, key: str, tolerances: Tolerances) -> FoundCall:
+    """The one JSON object with this key, which ends the reply. Raises ReplyError."""
+    likely = [each for each in _objects(text) if isinstance(each.value, dict) and key in each.value]
+    if not likely:
+        raise ReplyError(f'there is no JSON object with "{key}": reply with one')
+    found, rest = _last(text, likely, tolerances)
+    if rest:
+        tolerances.note("trailing_text")
+    return found
+
+
+def _last(text: str, likely: list[_Object], tolerances: Tolerances) -> tuple[FoundCall, str]:
+    """The one value of these objects with the text before them, and the text after them."""
+    call = _only([each.value for each in likely], tolerances)
+    tolerances.note(*likely[-1].tolerated)
+    end = _skip_fence(text, likely[-1].end, tolerances)
+    return FoundCall(call, _without_fence(text[: likely[0].start])), text[end:].strip()
+
+
+def _objects(text: str) -> list[_Object]:
+    """The readable objects, wherever they start; none if there are too many beginnings of one."""
+    found: list[_Object] = []
+    after = tried = 0
+    for start in _START_OF_OBJECT.finditer(text):
+        if start.start() < after:
             continue
+        tried += 1
+        if tried > CANDIDATES:
+            return []
+        tolerated = Tolerances()
         try:
-            read = read_value(text, start, tolerated)
+            read = read_value(text, start.start(), tolerated)
         except UnreadableError:
             continue
         after = read.end
-        yield _Object(read.value, start, read.end, tolerated.names)
+        found.append(_Object(read.value, start.start(), read.end, tolerated.names))
+    return found
 
 
 def _resembles_call(value: object) -> bool:
-    return isinstance(value, Mapping) and ("arguments" in value or "action" in value)
+    return isinstance(value, Mapping) and (
+        "arguments" in value or "action" in value or {"name", "parameters"} <= set(value)
+    )
 
 
 def _only(calls: list[object], tolerances: Tolerances) -> object:

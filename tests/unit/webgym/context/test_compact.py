@@ -51,13 +51,13 @@ def prompt(
 def test_each_element_stands_once_with_a_label_of_its_own() -> None:
     assert str(prompt()[-1]["content"]).splitlines() == [
         "Page:",
-        '"OK" button',
-        '"ok" button',
-        '"OK 2" button',
-        '"Say \\"hi\\"" button',
-        '"Colour" list = "Blue" of "Red", "Blue"',
-        '"textbox" textbox',
         'Text: Two "blue" lamps',
+        'button "OK"',
+        'button "ok"',
+        'button "OK 2"',
+        'button "Say \\"hi\\""',
+        'list "Colour" = "Blue" of "Red", "Blue"',
+        'textbox "textbox"',
         "Task: Buy a lamp.",
     ]
 

@@ -2,6 +2,7 @@
 
 import pytest
 from omegaconf import OmegaConf
+from pydantic import ValidationError
 
 from rollgym.store import RefusedError
 from webgym.browser.contract.answers import Observe
@@ -12,7 +13,7 @@ from webgym.models.settings import (
     interface_of,
     read_context,
 )
-from webgym.settings import SettingsSection, read_settings
+from webgym.settings import SettingsSection, WebSettingsError, read_settings
 
 QWEN = ModelSettings()
 TEXT = ModelSettings(model_type="text")
@@ -116,3 +117,23 @@ def test_a_step_returns_the_parts_that_the_model_is_shown_and_a_screenshot() -> 
         assert seen.screenshot == given.get("screenshot_format", "png")
         assert (seen.interaction_mode, seen.quality) == (observe.interaction_mode, observe.quality)
         assert (seen.wants_elements, seen.tree) == (observe.wants_elements, observe.tree)
+
+
+def test_a_vision_model_gets_only_fields_that_every_endpoint_takes() -> None:
+    policy = PolicySettings(omit_fields=("seed", "user"))
+    params = policy.params(INTERFACES["vision"])
+    assert params == {"temperature": 1.0, "max_tokens": 3072}
+    assert policy.request({**params, "seed": 1, "user": "one"}) == params
+
+
+def test_a_prompt_format_must_fit_the_other_settings() -> None:
+    text = ModelSettings(model_type="text", prompt_version="compact")
+    with pytest.raises(WebSettingsError, match="compact needs context_config.interaction_mode=set"):
+        read_context({}, text)
+    assert read_context({"interaction_mode": "set_of_marks"}, text).format.has_grammar
+    with pytest.raises(WebSettingsError, match="observation=image, not text"):
+        read_context({}, ModelSettings(model_type="text", prompt_version="ui-tars"))
+    with pytest.raises(ValidationError, match="did you mean compact?"):
+        ModelSettings(prompt_version="compacted")
+    grammar = PolicySettings(grammar="vllm").grammar_fields("root ::= x")
+    assert grammar == {"structured_outputs": {"grammar": "root ::= x"}}
