@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from responses_api_models.embedded_model.app import EmbeddedModel, EmbeddedModelConfig
+from rollgym.export.messages import conversation
 from rollgym.records import ModelContextError
 from rollgym.servers import Response, ServerClient
 from rollgym.servers.testing import reached
@@ -37,10 +38,14 @@ TOOLS = [
 QUESTION = {"role": "user", "content": "A table for four in the garden of Luigi, please."}
 
 
+def model(**settings: Any) -> EmbeddedModel:
+    config = EmbeddedModelConfig(extra_body={"max_tokens": 60}, **settings)
+    return EmbeddedModel("policy_model", config)
+
+
 @asynccontextmanager
 async def serving(**settings: Any) -> AsyncIterator[ServerClient]:
-    config = EmbeddedModelConfig(extra_body={"max_tokens": 60}, **settings)
-    async with reached(EmbeddedModel("policy_model", config)) as client:
+    async with reached(model(**settings)) as client:
         yield client
 
 
@@ -81,6 +86,42 @@ def test_calls_follow_the_schema_and_each_turn_continues_the_tokens_of_the_last(
         assert len(item["prompt_token_ids"]) == turn["usage"]["input_tokens"]
         assert item["prompt_token_ids"][: len(before)] == before
         before = item["prompt_token_ids"] + sampled
+
+
+def test_an_exported_conversation_renders_to_the_tokens_that_the_model_saw() -> None:
+    """With llama.cpp's own rendering of the model's chat template, for the prompt of each turn."""
+
+    async def episode() -> list[tuple[list[int], list[int]]]:
+        server = model(return_token_id_information=True, context=2048, slots=1)
+        async with reached(server) as client:
+            task = [{"role": "developer", "content": "Use the tools."}, QUESTION]
+            turns: list[Any] = []
+            output: list[Any] = []
+            for choice in ("required", "required", "none"):
+                asked = {"input": task + output, "tools": TOOLS, "tool_choice": choice, "seed": 1}
+                turns.append(await ask(client, **asked))
+                output += turns[-1]["output"]
+                for call in Response.of(turns[-1]).function_calls:
+                    result = {"call_id": call.call_id, "output": '{"booked": "caf\u00e9"}'}
+                    output.append({"type": "function_call_output", **result})
+            params = {"input": task, "tools": TOOLS}
+            response = {**turns[-1], "output": output}
+            row = {"responses_create_params": params, "response": response}
+            found = conversation(msgspec.json.encode(row))
+            messages = found.prompt + found.completion
+            replies = [n for n, each in enumerate(messages) if each["role"] == "assistant"]
+            assert server._tokens is not None
+            seen = [turn["output"][-1]["prompt_token_ids"] for turn in turns]
+            rendered = [
+                await server._tokens._rendered(
+                    {"messages": messages[:number], "tools": found.tools}, None
+                )
+                for number in replies
+            ]
+            return [(ids, prompt) for (ids, _), prompt in zip(rendered, seen, strict=True)]
+
+    for rendered, seen in asyncio.run(episode()):
+        assert rendered == seen
 
 
 def test_the_same_seed_and_prompt_give_the_same_answer() -> None:
