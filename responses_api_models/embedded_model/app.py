@@ -154,7 +154,9 @@ class EmbeddedModel(ModelServer):
             require_tokens(response["output"][-1])
         if self.config.continue_from_tokens:
             response["output"][-1][TAKES_TOKENS] = True
-        return msgspec.json.encode(self._form.noted(response, request["messages"]))
+        arguments = metadata_parameters(asked.get("metadata")).chat_template_kwargs
+        form = msgspec.structs.replace(self._form, chat_template_kwargs=arguments)
+        return msgspec.json.encode(form.noted(response, request["messages"]))
 
     async def chat_completions(self, params: Row) -> bytes:
         asked = decoded(params.raw, ModelRequestError, "the request")

@@ -10,7 +10,16 @@ import pytest
 
 from rollgym.engine import ExitStatus
 from tests.e2e.test_browser_server_docs import CHROMIUM
-from tests.e2e.test_docs import DOCS, ROOT, code_blocks, names_in, run_script, table, text_of
+from tests.e2e.test_docs import (
+    DOCS,
+    ROOT,
+    code_blocks,
+    names_in,
+    rows_in,
+    run_script,
+    table,
+    text_of,
+)
 from webgym.rollout.configuration import compose_config
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.settings import MISSING, SettingKey, keys_of
@@ -27,6 +36,8 @@ def test_every_command_of_the_guide_works(tmp_path: Path) -> None:
     assert '"total_trajectories": 6' in printed
     shown = set(re.findall(r"results/[^\s\"]+iteration0(?:\.json)?", text_of(PAGE)))
     assert all((tmp_path / file).exists() for file in shown)
+    replies = [each["messages"][-1] for each in rows_in(tmp_path / "results" / "web_sft.jsonl")]
+    assert {reply["role"] for reply in replies} == {"assistant"}
 
 
 def _default(key: SettingKey) -> str:

@@ -1,12 +1,16 @@
+import json
+import re
 from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
 
 from rollgym.cli.export import configure, run
+from rollgym.export.formats import FORMATS
 from rollgym.export.source import BadRowsError
 from tests.integration.export.rollouts import group, read, write
 
+ROOT = Path(__file__).parents[3]
 ROWS = [*group(0, 1.0, 0.0), *group(1, 1.0, 1.0), *group(2, 0.0, 0.0)]
 
 
@@ -67,3 +71,31 @@ def test_a_bad_file_is_refused_for_the_guard_to_report(folder: Path) -> None:
     write(folder / "rollouts.jsonl", [*ROWS, "not json"])
     with pytest.raises(BadRowsError, match="rollouts.jsonl:7: "):
         command(folder, "--format", "sft")
+
+
+# The documentation.
+
+
+def test_the_examples_of_the_documentation_are_what_is_exported(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "training-data.md").read_text()
+    blocks = re.findall(r"^```json\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    rollout, *examples = map(json.loads, blocks)
+    other = {**rollout, "reward": 0.0, "_ng_rollout_index": 1}
+    other["response"] = {
+        **rollout["response"],
+        "output": [{"type": "message", "role": "assistant", "content": "No."}],
+    }
+    write(tmp_path / "rollouts.jsonl", [rollout, other])
+    shown = dict(zip(FORMATS, examples, strict=True))
+    for into, example in shown.items():
+        command(tmp_path, "--format", into)
+        assert read(tmp_path / "out.jsonl") == [example], into
+
+
+def test_the_documentation_lists_every_option() -> None:
+    parser = ArgumentParser()
+    configure(parser)
+    options = {option for action in parser._actions for option in action.option_strings}
+    page = (ROOT / "docs" / "training-data.md").read_text()
+    listed = set(re.findall(r"^\| `(--[a-z-]+)", page, re.MULTILINE))
+    assert listed == options - {"-h", "--help", "--format", "--output"}
