@@ -1,6 +1,6 @@
 SEEDS ?= 20000
 
-.PHONY: help demo test test-all test-torch test-embedded test-trainers lint bench bench-collect bench-browser bench-web bench-viewer chaos
+.PHONY: help demo test test-all test-torch test-embedded test-trainers lint bench bench-collect bench-browser bench-web bench-viewer bench-model chaos
 
 help:
 	@echo 'make demo           run the main job end to end'
@@ -15,6 +15,7 @@ help:
 	@echo 'make bench-browser  measure browser steps against plain Playwright'
 	@echo 'make bench-web      measure web rollouts against synchronous steps'
 	@echo 'make bench-viewer   measure the viewer with 200,000 rollouts'
+	@echo 'make bench-model    measure the bundled language model on small web tasks'
 	@echo 'make chaos          run SEEDS=$(SEEDS) simulated runs with faults'
 
 demo:
@@ -34,7 +35,7 @@ test-torch:
 test-embedded:
 	@scripts/setup.sh dev
 	@scripts/setup.sh model
-	.venv/bin/python -m pytest -m embedded responses_api_models/embedded_model
+	.venv/bin/python -m pytest -m embedded responses_api_models/embedded_model tests/e2e/test_small_model.py
 
 test-trainers:
 	@scripts/setup.sh dev
@@ -63,6 +64,11 @@ bench-web:
 bench-viewer:
 	@scripts/setup.sh dev
 	.venv/bin/python -m benchmarks.viewer
+
+bench-model:
+	@scripts/setup.sh dev
+	@scripts/setup.sh model
+	.venv/bin/python -m benchmarks.small_model
 
 chaos:
 	@scripts/setup.sh dev

@@ -36,7 +36,7 @@ install_llama() {
 
 # Prints the path of the weights, which are fetched if they are missing.
 fetch_weights() {
-    "$venv/bin/python" -m rollgym model fetch --if-missing 2>>"$log"
+    "$venv/bin/python" -m rollgym model fetch 2>>"$log"
 }
 
 # Makes sure that the bundled model can run, in an environment that is set up. Fails with a message

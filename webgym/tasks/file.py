@@ -77,8 +77,12 @@ class _TextColumn:
 SHOWN_BAD_ROWS = 20
 _HOST = re.compile(r"""[^\s"%<>\\^`{|}]+""")
 """The characters of a host name or address, in any language."""
-_SITES_FOLDER = Path(__file__).parents[1] / "sites" / "tasks"
-BUNDLED = {f"sites/{name}": _SITES_FOLDER / name for name in ("train.jsonl", "test.jsonl")}
+_WEBGYM = Path(__file__).parents[1]
+BUNDLED = {
+    f"{place}/{name}.jsonl": _WEBGYM / place / "tasks" / f"{name}.jsonl"
+    for place, names in {"sites": ("train", "test"), "miniwob": ("demo", "easy")}.items()
+    for name in names
+}
 """Task files of the package, by their names in a configuration."""
 
 

@@ -63,7 +63,7 @@ def test_every_key_says_what_it_means() -> None:
 
 
 def test_every_config_can_be_read() -> None:
-    cases: list[str] = ["rollout", "rollout_train", "rollout_test", "demo"]
+    cases: list[str] = ["rollout", "rollout_train", "rollout_test", "demo", "small_model"]
     for name in cases:
         assert composed(name=name).save_path == Path("results/x")
 
@@ -163,6 +163,7 @@ def test_a_mistake_is_named_with_its_place_and_remedy() -> None:
         ("env_config.train_tasks_rollout_size=0", "give a number of tasks, or -1 for all, not 0"),
         ("env_config.rank_weights=heavy", "as in \"2,1,1\", not 'heavy'"),
         ("embedded=[browser,browser]", "each server may be named once"),
+        ("embedded=[sites,miniwob]", "name one of miniwob and sites, not both"),
         ("embedded=[heuristic]", "`heuristic` was removed"),
         ("env_config.http_pools=3", "a mapping of keys to values is needed, not 3"),
         ("openai_config.base_url=http://x", "openai_config.model is missing"),

@@ -146,13 +146,12 @@ def test_a_large_file_takes_little_memory(tmp_path: Path) -> None:
 
 
 def test_bundled_tasks_have_the_placeholder_of_the_sites() -> None:
-    cases: list[str] = ["train", "test"]
-    for split in cases:
-        file = TaskFile(find_task_file(f"sites/{split}.jsonl"))
+    for name in BUNDLED:
+        file = TaskFile(find_task_file(name))
         tasks = web_tasks(file.path)
         assert PLACEHOLDER == SITES
         assert all(task.website.startswith(SITES) for task in tasks)
-        assert {task.verifier for task in tasks} == {"sites"}
+        assert {task.verifier for task in tasks} == {name.partition("/")[0]}
         assert file.needs_sites
 
 
