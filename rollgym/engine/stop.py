@@ -109,20 +109,17 @@ def stopping_on_signals(
     The first `requests` signals call `request` on the event loop; every further one calls
     `at_once`. The handlers run between bytecodes of the main thread, also while other code blocks
     the event loop, so `at_once` interrupts even that. An ignored SIGHUP, as under nohup, stays
-    ignored. In other threads, where Python delivers no signals, this does nothing.
+    ignored. In other threads, where Python delivers no signals, this does nothing. In a forked
+    child the signals have their default action.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop = asyncio.get_running_loop()
-    seen, owner = 0, os.getpid()
+    seen = 0
 
-    def handle(number: int, _frame: FrameType | None) -> None:
+    def handle(_number: int, _frame: FrameType | None) -> None:
         nonlocal seen
-        if os.getpid() != owner:  # in a forked child: the default action
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-            return
         seen += 1
         if seen > requests:
             at_once()
@@ -132,8 +129,24 @@ def stopping_on_signals(
     if hangup and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, handle) for number in numbers}
+    outer = set(_HANDLED)
+    _HANDLED.update(numbers)
     try:
         yield
     finally:
+        _HANDLED.intersection_update(outer)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+_HANDLED: set[int] = set()
+"""The signals that `stopping_on_signals` handles now."""
+
+
+def _restore_default_actions() -> None:
+    """At once after a fork: a handler would have to wait for Python, which may miss the signal."""
+    for number in _HANDLED:
+        signal.signal(number, signal.SIG_DFL)
+
+
+os.register_at_fork(after_in_child=_restore_default_actions)
