@@ -14,12 +14,12 @@ from rollgym.servers import tool_schemas
 from rollgym.servers.generator import run_generator
 
 TASK = """\
-Find the hidden information in this document. It has about {length:,} characters and can only be \
-searched, not seen as a whole. Answer these questions, each of which builds on the one before:
+Find the hidden information in this document. It has about {length:,} characters. You cannot see \
+it as a whole: find passages with `search_document`, and read around them with `read_passage`. \
+Answer these questions, each of which builds on the one before:
 {questions}
-End with one line that holds the {count} answers in their order, in this form:
-Answer: {form}"""
-ORDINALS = ("first", "second", "third", "fourth")
+When you have found all {count} answers, end with one line: the word Answer, a colon, and the \
+answers in the order of their questions, separated by semicolons."""
 
 
 class Level(NamedTuple):
@@ -65,7 +65,6 @@ def _task(questions: Sequence[str], length: int) -> str:
         length=length,
         questions="\n".join(numbered),
         count=len(questions),
-        form="; ".join(ORDINALS[: len(questions)]),
     )
 
 

@@ -22,7 +22,7 @@ _WRITTEN = frozenset(
         *(rows.OWN_OUTPUT, rows.OWN_METADATA),
     )
 )
-_COUNTS = ("tool_errors", "tool_calls_rejected")
+_COUNTS = ("tool_errors", "tool_calls_rejected", "tool_calls_from_text")
 _STOPPED_BY = "stopped_by"
 _INPUT_ONLY = frozenset((rows.PARAMS, rows.AGENT, rows.TASK_INDEX, rows.ROLLOUT_INDEX))
 _FIELDS = JsonDecoder(dict[str, msgspec.Raw])

@@ -53,7 +53,7 @@ METADATA_NAMES = frozenset(
     (
         *("reasoning_steps", "tool_calls_made", "verification_score", "attempts", "started"),
         *("seconds", "timings", "spans", "usage", "models", "cost_usd", "stopped_by"),
-        *("tool_errors", "tool_calls_rejected", SIGNS),
+        *("tool_errors", "tool_calls_rejected", "tool_calls_from_text", SIGNS),
     )
 )
 """Our keys of `metadata`."""

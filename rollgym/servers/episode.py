@@ -10,6 +10,9 @@ environment marks as safe run in parallel, and all calls do with `parallel_tool_
 `token_turns`, where each turn is stored once. A model server that continues from tokens gets those
 of the turn before on its item again.
 
+*Calls in texts.* A turn without a call whose text ends with one of a known tool makes that call,
+which is counted (`rollgym.servers.text_calls`).
+
 *Errors of tools.* What the model caused, it reads: a call that cannot be made, and an answer with a
 status of 400 to 499. Everything else fails the attempt. The errors that the model did read are
 counted, and `annotate` writes the counts into the response.
@@ -41,6 +44,7 @@ from rollgym.servers.endpoints.times import CallTimes
 from rollgym.servers.exchange import Answer, CookieJar, error_answer
 from rollgym.servers.responses import FunctionCall, JsonObject, Response, arguments_problem
 from rollgym.servers.spans import MOST_SPANS, Timed, WireSpan, wire_spans
+from rollgym.servers.text_calls import find_text_call
 from rollgym.servers.tool_results import ToolOutput, tool_output
 from rollgym.servers.tools import RESERVED_NAMES
 
@@ -51,7 +55,7 @@ TAKES_TOKENS = "takes_token_ids"
 MOST_PARALLEL = 64
 """The most calls of one turn that run at the same time."""
 _OVERLOADED = (408, 429)
-_OURS = ("stopped_by", "tool_errors", "tool_calls_rejected")
+_OURS = ("stopped_by", "tool_errors", "tool_calls_rejected", "tool_calls_from_text")
 
 
 class Episode:
@@ -98,6 +102,7 @@ class Episode:
         """Why the episode ended before the model did: `max_steps` or `context_overflow`."""
         self.tool_errors = 0
         self.tool_calls_rejected = 0
+        self.tool_calls_from_text = 0
         self._asked: Mapping[str, Any] = {}
         self._last: Response | None = None
         self._takes_tokens = takes_tokens
@@ -146,6 +151,7 @@ class Episode:
             )
         )
         self._last = response
+        self._read_text_call(response, params)
         if self._takes_tokens:
             self._take_tokens(response)
         return response
@@ -216,6 +222,35 @@ class Episode:
             if continues:
                 self._continued = item, fields
 
+    def _read_text_call(self, response: Response, params: Mapping[str, Any]) -> None:
+        """Make a call of a turn that has none, if its text ends with one of a known tool."""
+        known = _tool_names(params.get("tools"))
+        if not known or response.function_calls or params.get("tool_choice") == "none":
+            return
+        last = response.output[-1] if response.output else {}
+        match last:
+            case {"type": "message", "content": [*_, {"type": "output_text", "text": str(text)}]}:
+                call = find_text_call(text, known)
+            case _:
+                return
+        if call is None:
+            return
+        made: JsonObject = {
+            "type": "function_call",
+            "call_id": f"call_{uuid4().hex}",
+            "name": call.name,
+            "arguments": call.arguments,
+            "status": "completed",
+        }
+        self.tool_calls_from_text += 1
+        if call.head or len(last["content"]) > 1:
+            last["content"][-1]["text"] = call.head
+            response.output.append(made)
+            return
+        kept = {name: last[name] for name in (*TOKEN_FIELDS, TAKES_TOKENS) if name in last}
+        last.clear()
+        last.update(made | kept)
+
     def _batches(self, calls: Sequence[FunctionCall]) -> Iterator[list[FunctionCall]]:
         """The calls, divided into those that may run at the same time."""
         together: list[FunctionCall] = []
@@ -275,7 +310,8 @@ class Episode:
 
     def annotate(self, response: JsonObject) -> JsonObject:
         """The response with the reason of an early end and the counts of errors in `metadata`."""
-        given, numbers = response.get("metadata"), (self.tool_errors, self.tool_calls_rejected)
+        given = response.get("metadata")
+        numbers = (self.tool_errors, self.tool_calls_rejected, self.tool_calls_from_text)
         if not (given or self.stopped_by or any(numbers)):
             return response
         named = zip(_OURS, (self.stopped_by, *numbers), strict=True)

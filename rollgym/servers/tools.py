@@ -7,6 +7,7 @@ Calls run one after another; `@tool(parallel=True)` marks a tool as safe to run 
 """
 
 import inspect
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from inspect import Parameter
@@ -142,7 +143,26 @@ class ToolMethod:
             f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
             for problem in error.errors(include_url=False, include_input=False)
         )
-        return f"wrong arguments for {self.name}: {problems}"
+        return f"wrong arguments for {self.name}: {problems}. {self._accepted()}"
+
+    def _accepted(self) -> str:
+        """The arguments of the tool, for a model that got them wrong."""
+        schema = schema_of(self.arguments)
+        arguments = [
+            f"{name} ({_kind(part)}{'' if name in schema['required'] else ', optional'})"
+            for name, part in schema.get("properties", {}).items()
+        ]
+        return f"{self.name} takes {', '.join(arguments) or 'no arguments'}"
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    """The type of an argument in a few words."""
+    if "enum" in schema or "const" in schema:
+        return " or ".join(map(json.dumps, schema.get("enum", [schema.get("const")])))
+    if "anyOf" in schema:
+        return " or ".join(map(_kind, schema["anyOf"]))
+    kind = str(schema.get("type", "object"))
+    return f"array of {_kind(schema['items'])}" if kind == "array" and schema.get("items") else kind
 
 
 def tools_of(server: type) -> dict[str, ToolMethod]:

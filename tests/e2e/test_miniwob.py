@@ -3,6 +3,8 @@
 import asyncio
 import re
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -500,3 +502,21 @@ def solved_by_oracles(names: Sequence[str], seeds: Sequence[int]) -> dict[str, l
 @pytest.mark.campaign
 def test_the_actions_solve_all_tasks_that_need_more_than_clicks_and_text() -> None:
     assert solved_by_oracles(list(ORACLES), range(3)) == {}
+
+
+def test_the_command_writes_rows_with_their_instructions(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    command = [sys.executable, "-m", "webgym.miniwob", "--write-tasks", str(file)]
+    command += [
+        "--tasks",
+        "enter-text",
+        "--seeds",
+        "3-4",
+        "--base-url",
+        "http://tasks.example:7310",
+    ]
+    subprocess.run(command, check=True, timeout=120)
+    rows = [msgspec.json.decode(line, type=MiniWobRow) for line in file.read_bytes().splitlines()]
+    assert [row.website[:34] for row in rows] == ["http://tasks.example:7310/task/ent"] * 2
+    pattern = r'Enter "\w+" into the text field and press Submit\.'
+    assert all(re.fullmatch(pattern, row.task_name) for row in rows)

@@ -63,6 +63,16 @@ class _WorkedTurn(msgspec.Struct, frozen=True):
 
 _WORKED_TURNS = (
     _WorkedTurn(
+        'Click on the "{0}" button.',
+        ('textbox "{7}"', 'button "{1}"', 'button "{0}"'),
+        'click "{0}"',
+    ),
+    _WorkedTurn(
+        'Click on the link "{4}".',
+        ('link "{5}"', 'link "{4}"', 'link "{7}"'),
+        'click "{4}"',
+    ),
+    _WorkedTurn(
         'Enter "{6}" into the text field and press {3}.',
         ('textbox "{2}"', 'button "{3}"'),
         'type "{6}" into "{2}"',
@@ -72,16 +82,6 @@ _WORKED_TURNS = (
         ('textbox "{2}" = "{6}"', 'button "{3}"'),
         'click "{3}"',
         'type "{6}" into "{2}"',
-    ),
-    _WorkedTurn(
-        'Click on the link "{4}".',
-        ('link "{5}"', 'link "{4}"', 'link "{7}"'),
-        'click "{4}"',
-    ),
-    _WorkedTurn(
-        'Click on the "{0}" button.',
-        ('textbox "{7}"', 'button "{1}"', 'button "{0}"'),
-        'click "{0}"',
     ),
 )
 _WORDS = ("Lemon", "Walrus", "Otter", "Violin", "cactus", "igloo", "Bamboo", "tiger")
@@ -107,7 +107,7 @@ class CompactFormat(PromptFormat):
         done = [step for step in map(_done, past) if step][-settings.window :]
         happened = [*write_incidents(current.incidents), *_problem(past, current)]
         words = _words("\n".join([asked, *page, *done, *happened]))
-        shots = [turn for each in _WORKED_TURNS for turn in _shown(each, words)]
+        shots = [turn for each in _worked_turns(done) for turn in _shown(each, words)]
         text = _page_text(page, asked, done if settings.window else [], happened)
         shows = settings.shows_image and current.picture
         image = ChatImage(current.picture, current.blob) if shows and current.picture else None
@@ -158,6 +158,11 @@ def _page_text(page: Sequence[str], task: str, done: Sequence[str], happened: Se
             *(f"Problem: {each}" for each in happened),
         ]
     )
+
+
+def _worked_turns(done: Sequence[str]) -> list[_WorkedTurn]:
+    """The worked turns, last those of an episode that is as far: models follow these the most."""
+    return sorted(_WORKED_TURNS, key=lambda turn: bool(turn.done) == bool(done))
 
 
 def _shown(turn: _WorkedTurn, words: Sequence[str]) -> list[ChatTurn]:

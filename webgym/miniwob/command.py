@@ -33,6 +33,11 @@ def configure(parser: ArgumentParser) -> None:
     )
     zoom_help = "for the task file: enlarge the pages by this factor (default: 1)"
     add("--zoom", type=float, default=1.0, help=zoom_help)
+    add(
+        "--no-instructions",
+        action="store_true",
+        help="for the task file: do not open the pages in Chromium to read their instructions",
+    )
 
 
 def run(arguments: Namespace) -> int:
@@ -57,17 +62,23 @@ def run(arguments: Namespace) -> int:
 def _write_tasks(arguments: Namespace) -> int:
     import msgspec  # noqa: PLC0415
 
+    from rollgym.engine import run as run_loop  # noqa: PLC0415
+    from webgym.miniwob.instructions import instructed  # noqa: PLC0415
     from webgym.miniwob.package import Catalogue, find_package  # noqa: PLC0415
-    from webgym.miniwob.rows import load_tasks  # noqa: PLC0415
+    from webgym.miniwob.rows import MiniWobRow, load_tasks  # noqa: PLC0415
 
     base_url = arguments.base_url or f"http://{arguments.host}:{arguments.port}"
-    rows = load_tasks(
-        base_url,
-        arguments.seeds,
-        arguments.tasks,
-        zoom=arguments.zoom,
-        catalogue=Catalogue(find_package(arguments.folder)),
-    )
+    package = find_package(arguments.folder)
+    catalogue = Catalogue(package)
+
+    def rows_at(url: str) -> list[MiniWobRow]:
+        seeds, names = arguments.seeds, arguments.tasks
+        return load_tasks(url, seeds, names, zoom=arguments.zoom, catalogue=catalogue)
+
+    if arguments.no_instructions:
+        rows = rows_at(base_url)
+    else:
+        rows = run_loop(instructed(rows_at, base_url, package))
     arguments.write_tasks.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
     say(f"{len(rows)} tasks are in {arguments.write_tasks}")
     return 0

@@ -201,6 +201,8 @@ def test_a_prompt_tells_none_of_the_answers() -> None:
     for row in generate_rows(20, seed=3):
         prompt = row["responses_create_params"]["input"][0]["content"]
         assert prompt.startswith("Find the hidden information in this document")
+        assert all(tool["name"] in prompt for tool in tool_schemas(MultiStepServer))
+        assert app.read_answers(prompt) == []
         for needle in row["document"]["needles"]:
             assert needle["value"] not in prompt
 

@@ -181,7 +181,7 @@ def test_the_command_writes_a_task_file(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "tasks.jsonl"
-    options = ["--folder", str(folder), "--write-tasks", str(file)]
+    options = ["--folder", str(folder), "--write-tasks", str(file), "--no-instructions"]
     assert command(*options, "--seeds", "0-2", "--tasks", "click-button, drag-cube") == 0
     rows = [msgspec.json.decode(line, type=MiniWobRow) for line in file.read_bytes().splitlines()]
     assert len(rows) == 6
