@@ -5,7 +5,7 @@ of it that is shown as text: chosen, bounded, and with the number of things that
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
@@ -63,6 +63,21 @@ def write_incidents(incidents: tuple[Incident, ...]) -> list[str]:
     lines = [text[:INCIDENT_CHARACTERS] for text in texts][:INCIDENTS]
     more = len(texts) - len(lines)
     return [*lines, f"{more} more like these"] if more else lines
+
+
+NUMBER_RANGES = 20
+
+
+def write_numbers(elements: Sequence[Element]) -> str:
+    """The numbers of these elements, such as `1 to 7, 9`; of many ranges the first ones."""
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(element.id for element in elements):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    texts = [f"{low} to {high}" if high > low else f"{low}" for low, high in ranges]
+    return ", ".join(texts[:NUMBER_RANGES] + ["…"] * (len(texts) > NUMBER_RANGES))
 
 
 OPTIONS_EACH = 50

@@ -12,7 +12,7 @@ RolloutError; the log has the steps up to it.
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
 from urllib.parse import urldefrag
@@ -24,8 +24,8 @@ from rollgym.store import BlobStore
 from webgym.actions.space import Action, Answer, DragBy, GoBack, Mark, Point, Upload, Viewport
 from webgym.browser.contract.answers import Box, CommandFailure, Element, StepAnswer
 from webgym.browser.contract.commands import Command, UploadCoords, UploadFile, UploadId, VisitPage
-from webgym.browser.contract.errors import NavigationRefusedError
-from webgym.context.page_view import AgentObservation
+from webgym.browser.contract.errors import NavigationRefusedError, UnknownElementError
+from webgym.context.page_view import AgentObservation, write_numbers
 from webgym.episode.interfaces import Agent, EpisodeMonitor, EpisodeSettings, WebSession
 from webgym.episode.log import EpisodeLog, PhaseTimes, observation_of
 from webgym.tasks.task import Split, WebTask
@@ -106,7 +106,7 @@ class WebEpisode:
                 continue
             command = await self._with_files(command)
             answer = await self._carry_out(session, command, "execute")
-            feedback = self._feedback(action, current, answer.error)
+            feedback = self._feedback(action, current, answer.error, answer.elements)
             again = self._going_back.note(action, current.page.url, answer)
             if self._going_back.is_stuck:
                 self.ending = "goback"
@@ -243,13 +243,21 @@ class WebEpisode:
         return action, None
 
     def _feedback(
-        self, action: Action, current: AgentObservation, problem: CommandFailure | None
+        self,
+        action: Action,
+        current: AgentObservation,
+        problem: CommandFailure | None,
+        elements: Sequence[Element] | None = None,
     ) -> str | None:
+        """What the model reads of a problem; `elements` are those of the next page."""
         if problem is None:
             return None
         record = record_of(action, current)
         self.log.amend(msgspec.structs.replace(record, problem=problem))
-        return f"`{action}` was not carried out: {problem.message}"
+        feedback = f"`{action}` was not carried out: {problem.message}"
+        if problem.type == UnknownElementError.type and elements:
+            feedback += f"; the numbers of the elements are now {write_numbers(elements)}"
+        return feedback
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

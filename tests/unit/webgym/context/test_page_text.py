@@ -8,7 +8,12 @@ from tests.unit.webgym.context.rounds import drop_down, element, observation
 from webgym.browser.contract.answers import Box, Element, OpenTab, Option, PageInfo
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.page_text import escape_tags, page_of, read_page, unescape_tags, write_page
-from webgym.context.page_view import AgentObservation, PageOption, ScrollPosition
+from webgym.context.page_view import (
+    AgentObservation,
+    PageOption,
+    ScrollPosition,
+    write_numbers,
+)
 
 FEW = settings(max_examples=25)
 NASTY = st.one_of(
@@ -225,3 +230,9 @@ def test_a_huge_text_is_read_in_no_time() -> None:
         read_page(text)
         escape_tags(text)
     assert time.process_time() - started < 5
+
+
+def test_the_numbers_of_elements_are_written_as_ranges() -> None:
+    assert write_numbers([element(number) for number in (9, 1, 2, 3, 5, 6)]) == "1 to 3, 5 to 6, 9"
+    assert write_numbers(()) == ""
+    assert write_numbers([element(2 * number) for number in range(1, 99)]).endswith(", 40, …")
