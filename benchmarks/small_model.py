@@ -1,8 +1,8 @@
 """What the bundled language model achieves on three tasks of MiniWoB++, in real Chromium.
 
 The episodes are those of `scripts/rollout.py --config-name small_model` with the bundled task file
-`miniwob/easy.jsonl`: `click-button`, `click-link` and `enter-text`, with 20 seeds each. Prompts
-were tuned on other seeds. The run is in `results/bench_model`, and the same command continues it.
+`miniwob/easy.jsonl`: `click-button`, `click-link` and `enter-text`, with the seeds 2000 to 2019.
+Tune prompts on other seeds. The run is in `results/bench_model`, and the same command continues it.
 There are no goals: these figures describe a model, not rollgym.
 
 For each task: the share of rollouts that succeed, pass@k over the seeds, the share of replies that
