@@ -1,7 +1,9 @@
 """A stand-in for vLLM that speaks its protocol over real sockets, written from vLLM's behaviour.
 
 It checks requests the way vLLM does, answers with the replies it was given, one after the other,
-and adds tokens, log probabilities and usage only where they are asked for.
+and adds tokens, log probabilities and usage only where they are asked for. Its tokens of a prompt
+are characters, `$` ends a turn, and what it samples has other ids than the same text in a prompt.
+With `llama_cpp` it is llama.cpp's server, which has other routes and names.
 """
 
 import json
@@ -21,8 +23,11 @@ CONTEXT_LENGTH = 200
 class FakeVllm:
     """`requests` are the bodies it was sent, in order."""
 
-    def __init__(self, *replies: JsonObject, gives_token_ids: bool = True) -> None:
+    def __init__(
+        self, *replies: JsonObject, gives_token_ids: bool = True, llama_cpp: bool = False
+    ) -> None:
         self.requests: list[JsonObject] = []
+        self._llama_cpp = llama_cpp
         self._replies = list(replies)
         self._gives_token_ids = gives_token_ids
 
@@ -32,6 +37,10 @@ class FakeVllm:
         application = web.Application()
         application.router.add_post("/v1/chat/completions", self._complete)
         application.router.add_get("/v1/models", self._models)
+        application.router.add_post("/v1/completions", self._continue)
+        application.router.add_post("/tokenize", self._tokenize)
+        application.router.add_post("/detokenize", self._detokenize)
+        application.router.add_post("/apply-template", self._apply_template)
         runner = web.AppRunner(application, access_log=None)
         await runner.setup()
         try:
@@ -42,7 +51,38 @@ class FakeVllm:
             await runner.cleanup()
 
     async def _models(self, _: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+        owner = "llamacpp" if self._llama_cpp else "vllm"
+        model = {"id": MODEL, "object": "model", "owned_by": owner}
+        return web.json_response({"object": "list", "data": [model]})
+
+    async def _tokenize(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        text = body["content" if self._llama_cpp else "prompt"] if "messages" not in body else None
+        ids = [ord(each) for each in (rendered(body) if text is None else text)]
+        room = {} if self._llama_cpp else {"max_model_len": CONTEXT_LENGTH, "count": len(ids)}
+        return web.json_response({"tokens": ids, **room})
+
+    async def _detokenize(self, request: web.Request) -> web.Response:
+        ids = (await request.json())["tokens"]
+        return web.json_response({"prompt": "".join(map(chr, ids))})
+
+    async def _apply_template(self, request: web.Request) -> web.Response:
+        return web.json_response({"prompt": rendered(await request.json())})
+
+    async def _continue(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.requests.append(body)
+        text = self._replies.pop(0)["content"]
+        ids = [*(1000 + ord(each) for each in text), ord("$")]
+        choice: JsonObject = {"index": 0, "text": text, "finish_reason": "stop"}
+        if self._llama_cpp:
+            assert body["logprobs"] == 1
+            entries = [{"id": each, "logprob": -0.5, "top_logprobs": []} for each in ids]
+            choice["logprobs"] = {"content": entries}
+        else:
+            assert (body["logprobs"], body["return_token_ids"]) == (0, True)
+            choice |= {"token_ids": ids, "logprobs": {"token_logprobs": [-0.5] * len(ids)}}
+        return web.json_response({"id": "cmpl-1", "model": MODEL, "choices": [choice]})
 
     async def _complete(self, request: web.Request) -> web.Response:
         if request.headers.get("Authorization") != f"Bearer {API_KEY}":
@@ -90,6 +130,12 @@ class FakeVllm:
             "prompt_logprobs": None,
             "prompt_token_ids": prompt if asked_tokens else None,
         }
+
+
+def rendered(body: JsonObject) -> str:
+    """The prompt for a chat."""
+    turns = [f"<{each['role']}>{each['content']}$" for each in body["messages"]]
+    return "".join([*turns, "<assistant>"])
 
 
 def _complaint(body: JsonObject) -> str | None:

@@ -10,7 +10,13 @@ import pytest
 from pydantic import ValidationError
 
 from responses_api_models.vllm_model.app import VllmModel, VllmModelConfig
-from responses_api_models.vllm_model.tests.fake_vllm import API_KEY, MODEL, FakeVllm, JsonObject
+from responses_api_models.vllm_model.tests.fake_vllm import (
+    API_KEY,
+    CONTEXT_LENGTH,
+    MODEL,
+    FakeVllm,
+    JsonObject,
+)
 from rollgym.records import (
     ModelAuthError,
     ModelContextError,
@@ -152,6 +158,41 @@ def test_the_exact_tokens_are_on_the_last_item_and_not_in_later_requests() -> No
     assert "logprobs" not in message["content"][0]
     assert vllm.requests[0]["return_token_ids"] is vllm.requests[0]["logprobs"] is True
     assert "generation_token_ids" not in str(vllm.requests[1])
+
+
+@pytest.mark.parametrize("llama_cpp", [False, True], ids=["vLLM", "llama.cpp"])
+def test_every_turn_can_continue_the_exact_tokens_of_the_turn_before(llama_cpp: bool) -> None:
+    called = 'So. <tool_call>{"name": "look", "arguments": {"at": 1}}</tool_call>'
+    vllm = FakeVllm({"content": called}, {"content": "Done"}, llama_cpp=llama_cpp)
+
+    async def episode() -> list[JsonObject]:
+        async with serving(vllm, continue_from_tokens=True) as client:
+            first = await ask(client)
+            call = Response.of(first).function_calls[0]
+            assert (call.name, call.parsed_arguments) == ("look", {"at": 1})
+            result = {"type": "function_call_output", "call_id": call.call_id, "output": "x"}
+            second = await ask(client, input=[*first["output"], result])
+            return [first, second]
+
+    first, second = asyncio.run(episode())
+    message, call = first["output"]
+    assert message["content"][0]["text"] == "So."
+    sampled = [*(1000 + ord(each) for each in called), ord("$")]
+    assert (call["generation_token_ids"], call["generation_log_probs"][:2]) == (sampled, [-0.5] * 2)
+    prompts = [request["prompt"] for request in vllm.requests]
+    assert "".join(map(chr, prompts[0])) == "<user>Hello$<assistant>"
+    following = [ord(each) for each in "<tool>x$<assistant>"]
+    assert prompts[1] == prompts[0] + sampled + following
+    assert second["output"][0]["prompt_token_ids"] == prompts[1]
+    room = None if llama_cpp else CONTEXT_LENGTH - len(prompts[1])
+    assert vllm.requests[1].get("max_tokens") == room
+
+
+def test_what_only_a_chat_endpoint_can_do_is_refused_where_turns_are_sent_as_tokens() -> None:
+    with pytest.raises(ModelRequestError, match="with a `tool_choice`"):
+        answer_of(
+            FakeVllm(), {"continue_from_tokens": True}, tools=[WEATHER], tool_choice="required"
+        )
 
 
 def test_log_probabilities_come_with_the_text_where_a_request_asks() -> None:
