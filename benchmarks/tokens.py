@@ -32,7 +32,7 @@ from benchmarks.figure import Figures
 from rollgym.records.tokens import LOG_PROBS, PROMPT_IDS, ROW_FIELD, SAMPLED_IDS
 
 TURNS = 10
-FIRST_PROMPT, RESULT, SAMPLED = 400, 60, 60
+FIRST_PROMPT, RESULT, SAMPLED = 200, 30, 25
 """Tokens of the first prompt, of each result of a tool, and of each turn."""
 VOCABULARY = 150_000
 LARGEST_SHARE = 0.25

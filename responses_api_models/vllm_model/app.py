@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from rollgym.records import ModelMalformedError, ModelRequestError, Row
+from rollgym.records import ModelRequestError, Row
 from rollgym.servers import EndpointModelConfig, EndpointModelServer, ServerDirectory
 from rollgym.servers.endpoints import (
     ApiKey,
@@ -33,7 +33,12 @@ from rollgym.servers.endpoints import (
 )
 from rollgym.servers.endpoints.times import note_first_token
 from rollgym.servers.episode import TAKES_TOKENS
-from rollgym.servers.exact_tokens import ExactTokens, last_tokens, require_tokens
+from rollgym.servers.exact_tokens import (
+    ExactTokens,
+    decoded_completion,
+    last_tokens,
+    require_tokens,
+)
 from rollgym.servers.model import decoded
 from rollgym.servers.responses import (
     ChatForm,
@@ -107,7 +112,7 @@ class VllmModel(EndpointModelServer):
         if config.continue_from_tokens:
             completion = await self._tokens.continued(body, last_tokens(asked.get("input")))
         else:
-            completion = decoded(await self._answer(body), ModelMalformedError, "vLLM's answer")
+            completion = decoded_completion(await self._answer(body))
         note_first_token(completion)
         response = response_from_chat(completion, asked, think_tags=think_tags)
         if config.gives_tokens:

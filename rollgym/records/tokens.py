@@ -45,8 +45,7 @@ TOKEN_FIELDS = (PROMPT_IDS, SAMPLED_IDS, LOG_PROBS)
 MOST_ENDS = 16
 """The most branches that a next prompt is compared with."""
 _NUMBERS = frozenset({int, float})
-_WHOLE = frozenset({int})
-_NO_IDS = "Q"
+_CODE = "Q"
 _ID_SIZE = 8
 _FEW = 4
 """The most tokens that open the reasoning of a turn."""
@@ -110,25 +109,18 @@ class TokenSample(msgspec.Struct, frozen=True, kw_only=True):
         if prompt is None and sampled is None:
             return None
         logprobs = fields.get(LOG_PROBS)
-        for name, ids in ((PROMPT_IDS, prompt), (SAMPLED_IDS, sampled)):
-            if problem := _ids_problem(name, ids):
-                return cls(version=version, problem=problem)
-        assert isinstance(prompt, Sequence) and isinstance(sampled, Sequence)  # noqa: S101, PT018
-        problem = "" if logprobs is None else _logprobs_problem(logprobs, len(sampled))
+        try:
+            ids = _checked(PROMPT_IDS, prompt), _checked(SAMPLED_IDS, sampled)
+        except TokenError as error:
+            return cls(version=version, problem=str(error))
+        problem = "" if logprobs is None else _logprobs_problem(logprobs, len(ids[1]))
         return cls(
-            prompt=prompt,
-            sampled=sampled,
+            prompt=ids[0],
+            sampled=ids[1],
             logprobs=None if problem else logprobs,
             version=version,
             problem=problem,
         )
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The `TOKEN_FIELDS` of an item."""
-        named = {PROMPT_IDS: list(self.prompt), SAMPLED_IDS: list(self.sampled)}
-        known = {} if self.logprobs is None else {LOG_PROBS: list(self.logprobs)}
-        return named | known
 
 
 class TurnKind(NamedTuple):
@@ -168,13 +160,14 @@ class TokenLog:
             turn = TokenTurn(version=version, item=item, problem=sample.problem)
             self.turns.append(turn)
             return turn
-        prompt = _ids(sample.prompt)
-        end, keep, reason = self._longest_prefix(prompt.tobytes())
+        prompt, sampled = _ids(sample.prompt), _ids(sample.sampled)
+        read = prompt.tobytes()
+        end, keep, reason = self._longest_prefix(read)
         turn = TokenTurn(
             after=end.turn if end else None,
             keep=keep if end and reason else None,
             prompt=_pack_ids(prompt[keep:]),
-            sampled=pack_ids(sample.sampled),
+            sampled=_pack_ids(sampled),
             logprobs="" if sample.logprobs is None else pack_numbers(sample.logprobs),
             reason=reason,
             version=version,
@@ -183,16 +176,11 @@ class TokenLog:
         )
         if end is not None and not reason:
             self._ends.remove(end)
-        ids = prompt.tobytes() + _ids(sample.sampled).tobytes()
         self._ends = self._ends[1 - MOST_ENDS :]
-        self._ends.append(_End(len(self.turns), ids, len(prompt), kind))
+        whole = read + sampled.tobytes()
+        self._ends.append(_End(len(self.turns), whole, len(prompt), kind))
         self.turns.append(turn)
         return turn
-
-    @property
-    def last_ids(self) -> list[int]:
-        """All ids of the latest turn that has some: its prompt and what was sampled."""
-        return array(_NO_IDS, self._ends[-1].ids).tolist() if self._ends else []
 
     def _longest_prefix(self, prompt: bytes) -> tuple[_End | None, int, str]:
         """The branch that shares the most with a prompt, how many ids, and why not all of them."""
@@ -340,7 +328,7 @@ def unpack_ids(text: str) -> list[int]:
     wide = bytearray(len(data) // size * _ID_SIZE)
     for byte in range(size):
         wide[byte::_ID_SIZE] = data[byte::size]
-    return _little(array(_NO_IDS, bytes(wide))).tolist()
+    return _little(array(_CODE, bytes(wide))).tolist()
 
 
 def pack_numbers(numbers: Sequence[float]) -> str:
@@ -364,8 +352,10 @@ def unpack_numbers(text: str) -> list[float]:
 
 
 def _ids(ids: Sequence[int]) -> "array[int]":
+    if isinstance(ids, array):
+        return ids
     try:
-        return array(_NO_IDS, ids)
+        return array(_CODE, ids)
     except (OverflowError, TypeError) as error:
         raise TokenError(f"they are not ids: {error}") from error
 
@@ -414,14 +404,14 @@ def _common(one: bytes, other: bytes) -> int:
     return low
 
 
-def _ids_problem(name: str, ids: object) -> str:
+def _checked(name: str, ids: object) -> "array[int]":
+    """Raises TokenError, which names the field."""
     if not isinstance(ids, list | tuple):
-        return f"{name} is missing" if ids is None else f"{name} must be an array"
-    if not _WHOLE.issuperset(map(type, ids)):
-        return f"{name} must hold whole numbers only"
-    if ids and not 0 <= min(ids) <= max(ids) < 1 << 64:
-        return f"{name} must hold numbers from 0 to 2**64 - 1"
-    return ""
+        raise TokenError(f"{name} is missing" if ids is None else f"{name} must be an array")
+    try:
+        return array(_CODE, ids)
+    except (OverflowError, TypeError) as error:
+        raise TokenError(f"{name} must hold whole numbers from 0 to 2**64 - 1") from error
 
 
 def _logprobs_problem(logprobs: object, sampled: int) -> str:

@@ -28,6 +28,8 @@ from rollgym.servers.final_answer import split_thinking
 from rollgym.servers.responses import JsonObject
 
 _OBJECT = JsonDecoder(dict[str, Any])
+_FIELDS = JsonDecoder(dict[str, msgspec.Raw])
+_VALUE = JsonDecoder()
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _ROOT = "/.."
 """Both servers have these routes beside `/v1`."""
@@ -160,6 +162,22 @@ class ExactTokens:
 
     async def _post(self, path: str, body: Mapping[str, Any], deadline: float | None) -> bytes:
         return await self._pool.post(path, msgspec.json.encode(body), deadline=deadline)
+
+
+def decoded_completion(answer: bytes) -> JsonObject:
+    """A chat completion, in which the ids of the prompt, thousands of numbers, stay undecoded.
+
+    Raises ModelMalformedError.
+    """
+    try:
+        fields = _FIELDS.decode(answer)
+        prompt = fields.pop(PROMPT_IDS, None)
+        completion = {name: _VALUE.decode(raw) for name, raw in fields.items()}
+    except msgspec.DecodeError as error:
+        raise ModelMalformedError(f"the chat completion cannot be decoded: {error}") from error
+    if prompt is not None and bytes(prompt) != b"null":
+        completion[PROMPT_IDS] = prompt
+    return completion
 
 
 def _alternatives(request: Mapping[str, Any]) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from array import array
 from typing import Any
 
 import pytest
@@ -356,7 +357,10 @@ async def test_tokens_are_asked_for_where_they_are_wanted_and_kept() -> None:
         completion = await ask(model)
         assert server.requests[1].json.items() >= TOKEN_FIELDS.items()
         assert completion.tokens == TokenSample(
-            prompt=[1, 2], sampled=[5, 6], logprobs=[-0.1, -0.2], version="m"
+            prompt=array("Q", [1, 2]),
+            sampled=array("Q", [5, 6]),
+            logprobs=[-0.1, -0.2],
+            version="m",
         )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from array import array
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ async def test_a_reply_becomes_an_action_and_a_whole_record(tmp_path: Path) -> N
     assert record.fields["action"] == "I click on the lamp."
     assert (record.parse_failure, record.tolerances, record.usage) == (None, (), Usage(9, 2))
     assert decision.tokens == TokenSample(
-        prompt=[1, 2], sampled=[5, 6], logprobs=[-1, -2], version="m"
+        prompt=array("Q", [1, 2]), sampled=array("Q", [5, 6]), logprobs=[-1, -2], version="m"
     )
     assert record.seconds > 0
 
