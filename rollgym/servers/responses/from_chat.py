@@ -195,16 +195,17 @@ def chat_token_fields(completion: JsonObject, choice: JsonObject) -> JsonObject:
     ):
         if source.get(name) is not None:
             fields.setdefault(field, source[name])
-    if isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries):
-        fields.setdefault(LOG_PROBS, [entry.get("logprob") for entry in entries])
-        if entries and "id" in entries[0]:  # llama.cpp
-            fields.setdefault(SAMPLED_IDS, [entry.get("id") for entry in entries])
-    elif entries is not None:
-        fields.setdefault(LOG_PROBS, entries)
+    if entries is not None:
+        try:
+            fields.setdefault(LOG_PROBS, [entry.get("logprob") for entry in entries])
+            if entries and "id" in entries[0]:  # llama.cpp
+                fields.setdefault(SAMPLED_IDS, [entry.get("id") for entry in entries])
+        except (AttributeError, TypeError):
+            fields.setdefault(LOG_PROBS, entries)
     return fields
 
 
-def _log_probs(choice: JsonObject) -> object:
+def _log_probs(choice: JsonObject) -> Any:
     logprobs = choice.get("logprobs")
     return logprobs.get("content") if isinstance(logprobs, dict) else logprobs
 
