@@ -1,6 +1,6 @@
 SEEDS ?= 20000
 
-.PHONY: help demo test test-all test-torch test-embedded test-trainers lint bench bench-collect bench-browser bench-web bench-viewer bench-model chaos
+.PHONY: help demo test test-all test-torch test-embedded test-trainers lint bench bench-collect bench-tokens bench-browser bench-web bench-viewer bench-model chaos
 
 help:
 	@echo 'make demo           run the main job end to end'
@@ -12,6 +12,7 @@ help:
 	@echo 'make lint           run the linters only'
 	@echo 'make bench          measure the engine'
 	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
+	@echo 'make bench-tokens   measure what exact tokens cost'
 	@echo 'make bench-browser  measure browser steps against plain Playwright'
 	@echo 'make bench-web      measure web rollouts against synchronous steps'
 	@echo 'make bench-viewer   measure the viewer with 200,000 rollouts'
@@ -52,6 +53,10 @@ bench:
 bench-collect:
 	@scripts/setup.sh dev
 	.venv/bin/python -m benchmarks.collect
+
+bench-tokens:
+	@scripts/setup.sh dev
+	.venv/bin/python -m benchmarks.tokens
 
 bench-browser:
 	@scripts/setup.sh dev

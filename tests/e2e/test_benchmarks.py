@@ -77,3 +77,9 @@ def test_the_benchmark_of_web_rollouts_collects_the_same_in_both_ways() -> None:
         assert values[f"web.asynchronous.{figure}"] == values[f"web.lockstep.{figure}"]
     assert values["web.asynchronous.not_completed"] == 0
     assert values["web.asynchronous.solved"] > 0
+
+
+def test_the_benchmark_of_exact_tokens_prints_what_they_cost() -> None:
+    figures = {each["name"]: each for each in figures_of("benchmarks.tokens", "--quick")}
+    assert figures["tokens.stored_over_whole_prompts"]["ok"]
+    assert figures["tokens.cpu_over_without"]["goal"]
