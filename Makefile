@@ -14,7 +14,7 @@ help:
 	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
 	@echo 'make bench-tokens   measure what exact tokens cost'
 	@echo 'make bench-browser  measure browser steps against plain Playwright'
-	@echo 'make bench-web      measure web rollouts against synchronous steps'
+	@echo 'make bench-web      measure web rollouts against two simpler ways'
 	@echo 'make bench-viewer   measure the viewer with 200,000 rollouts'
 	@echo 'make bench-model    measure the bundled language model on small web tasks'
 	@echo 'make chaos          run SEEDS=$(SEEDS) simulated runs with faults'

@@ -9,7 +9,7 @@ import asyncio
 import os
 from statistics import mean
 
-from benchmarks.browser_contenders import command_for, server
+from benchmarks.browser_rollgym import command_for, server
 from benchmarks.figure import Figures
 from benchmarks.process_costs import tree_costs
 from webgym.browser.contract.answers import Observe

@@ -1,4 +1,4 @@
-"""The same web tasks collected in two ways, each in a process of its own that tells what it cost.
+"""The same web tasks collected in three ways, each in a process of its own that tells what it cost.
 
 python -m benchmarks.web_contenders CASE    # CASE is the JSON of a Case
 """
@@ -9,12 +9,12 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
-from benchmarks.web_lockstep import collect_in_lockstep
+from benchmarks.web_baselines import BaselineCollector
 from rollgym.engine import run as run_loop
 from rollgym.records import Completed, Outcome, Row, Task
 from rollgym.store import journal_paths, read_records
@@ -24,7 +24,9 @@ from webgym.tasks.file import BUNDLED, TaskFile
 from webgym.tasks.task import WebTask
 
 MODE: Literal["set_of_marks"] = "set_of_marks"
-Way = Literal["asynchronous", "lockstep"]
+MOST_DIFFICULT = 5
+Way = Literal["asynchronous", "refill", "lockstep"]
+WAYS: tuple[Way, ...] = get_args(Way)
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,14 +45,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """What a collection cost this process, and what its episodes were.
 
-    `cpu` and `wall` are seconds, from the first rollout's start to the last file. `memory` is the
-    peak of this process in MB. `model` and `browser` are the seconds of a step that an episode
-    spent with either, on average.
+    `cpu` and `wall` are seconds, from the first rollout's start to the last file. `model` and
+    `browser` are the seconds of a step that an episode spent with either, on average.
     """
 
     cpu: float
     wall: float
-    memory: float
     steps: int
     completed: int
     solved: int
@@ -59,20 +59,25 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def drawn_tasks(count: int, seed: int) -> list[Task]:
-    """So many of the bundled tasks at random: none again before all were drawn."""
-    rows = [row for path in BUNDLED.values() for row in _rows(TaskFile(path))]
+    """This many tasks of the sites at random, in the order in which our sampler hands them out.
+
+    None is drawn again before all were drawn, and none is harder than `MOST_DIFFICULT`.
+    """
+    rows = [
+        row
+        for name, path in BUNDLED.items()
+        if name.startswith("sites/")
+        for row in _rows(TaskFile(path))
+        if WebTask.of(row, "").difficulty <= MOST_DIFFICULT
+    ]
     draw = random.Random(seed)
     drawn = [row for _ in range(-(-count // len(rows))) for row in draw.sample(rows, len(rows))]
-    return [Task(index, row) for index, row in enumerate(drawn[:count])]
+    tasks = [Task(index, row) for index, row in enumerate(drawn[:count])]
+    return sorted(tasks, key=lambda task: WebTask.of(task.row, "").difficulty, reverse=True)
 
 
 def _rows(file: TaskFile) -> Iterable[Row]:
     return file.rows(range(len(file)))
-
-
-def hardest_first(tasks: Sequence[Task]) -> list[Task]:
-    """In the order in which our sampler hands them out."""
-    return sorted(tasks, key=lambda task: WebTask.of(task.row, "").difficulty, reverse=True)
 
 
 def collect(case: Case) -> Told:
@@ -86,17 +91,14 @@ def collect(case: Case) -> Told:
         vllm_server_url=case.policy_url,
     )
     cpu, began = _cpu(), time.perf_counter()
-    outcomes = _WAYS[case.way](case, tasks, agent)
+    outcomes = _outcomes(case, tasks, agent)
     wall, cpu = time.perf_counter() - began, _cpu() - cpu
-    unit = 1 if sys.platform == "darwin" else 1024
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
     completed = [outcome for outcome in outcomes if isinstance(outcome, Completed)]
     steps = round(sum(outcome.measures["steps"] for outcome in completed))
     phases = [outcome.phases for outcome in completed]
     return Told(
         cpu=cpu,
         wall=wall,
-        memory=memory,
         steps=steps,
         completed=len(completed),
         solved=sum(outcome.succeeded for outcome in completed),
@@ -110,7 +112,7 @@ def _asynchronous(case: Case, tasks: Sequence[Task], agent: WebAgent) -> list[Ou
     gym = AsyncWebGym(
         master_port=browsers.port or 0,
         host_ip=browsers.hostname or "",
-        sampled_tasks=hardest_first(tasks),
+        sampled_tasks=list(tasks),
         save_path=Path(case.folder),
         num_workers=case.sessions,
         verbose=False,
@@ -123,21 +125,24 @@ def _asynchronous(case: Case, tasks: Sequence[Task], agent: WebAgent) -> list[Ou
     return [entry.attempt.outcome for entry, _ in standing]
 
 
-def _lockstep(case: Case, tasks: Sequence[Task], agent: WebAgent) -> list[Outcome]:
-    return run_loop(
-        collect_in_lockstep(
-            tasks,
-            agent,
-            case.browsers_url,
-            sites_url=case.sites_url,
-            sessions=case.sessions,
-            folder=Path(case.folder),
-            seed=case.seed,
-        )
+def _outcomes(case: Case, tasks: Sequence[Task], agent: WebAgent) -> list[Outcome]:
+    if case.way == "asynchronous":
+        return _asynchronous(case, tasks, agent)
+    return run_loop(_by_baseline(case, tasks, agent))
+
+
+async def _by_baseline(case: Case, tasks: Sequence[Task], agent: WebAgent) -> list[Outcome]:
+    collector = BaselineCollector(
+        agent,
+        case.browsers_url,
+        sites_url=case.sites_url,
+        sessions=case.sessions,
+        folder=Path(case.folder),
+        seed=case.seed,
     )
-
-
-_WAYS = {"asynchronous": _asynchronous, "lockstep": _lockstep}
+    if case.way == "refill":
+        return await collector.with_refill(tasks)
+    return await collector.in_lockstep(tasks)
 
 
 def _cpu() -> float:

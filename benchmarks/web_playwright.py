@@ -1,14 +1,15 @@
-"""The episodes of a run played again by a plain Playwright script on full Chromium.
+"""The episodes of a run played again by a plain Playwright script.
 
-As people write it: one browser, a context for each episode, every action at the place on the screen
-where it was in the run, then a PNG of the screen, the title and URL of the page, and what stands on
-it (`aria_snapshot`), because a step of the run observes that too. Nobody numbers elements here and
-lists where they are, which the run's steps did as well.
+As people write it, with the browser binary and flags of our server: one browser, a context for each
+episode, every action at the place on the screen where it was in the run, then a PNG of the screen,
+the title and URL of the page, and what stands on it (`aria_snapshot`), because a step of the run
+observes that too. Nobody numbers elements here and lists where they are, which the run's steps did
+as well.
 
 Nothing thinks between the actions. The addresses of the pages are compared with those of the run,
 to tell whether it is the same browsing.
 
-    python -m benchmarks.web_playwright RUN SESSIONS CHROMIUM    # RUN is the run's directory
+    python -m benchmarks.web_playwright RUN SESSIONS    # RUN is the run's directory
 """
 
 import asyncio
@@ -21,9 +22,10 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import msgspec
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page
 from playwright.async_api import Error as PlaywrightError
 
+from benchmarks.browser_playwright import VIEWPORT, launched
 from benchmarks.process_costs import tree_costs
 from rollgym.records import Completed
 from rollgym.store import journal_paths, read_records
@@ -33,8 +35,7 @@ from webgym.trajectory.records import ActionRecord, Step, Trajectory
 NAVIGATION_BEGINS_WITHIN = 200
 ACTION_SECONDS = 15.0
 SCROLL = 700
-WIDTH, HEIGHT = 1280, 768
-MIDDLE = (WIDTH // 2, HEIGHT // 2)
+MIDDLE = (VIEWPORT["width"] // 2, VIEWPORT["height"] // 2)
 
 
 class Played(msgspec.Struct, frozen=True):
@@ -49,12 +50,11 @@ class Played(msgspec.Struct, frozen=True):
     same: int
 
 
-async def play_again(run: Path, sessions: int, chromium: str) -> Played:
+async def play_again(run: Path, sessions: int) -> Played:
     """Play all episodes of the run, `sessions` at a time."""
     trajectories = list(_trajectories(run))
     left, same = iter(trajectories), list[bool]()
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    async with launched() as browser:
 
         async def work() -> None:
             for trajectory in left:
@@ -64,7 +64,6 @@ async def play_again(run: Path, sessions: int, chromium: str) -> Played:
             for _ in range(sessions):
                 group.create_task(work())
         cpu = tree_costs(os.getpid()).cpu
-        await browser.close()
     steps = sum(len(trajectory.steps) for trajectory in trajectories)
     return Played(cpu, steps, len(same), sum(same))
 
@@ -78,7 +77,7 @@ def _trajectories(run: Path) -> Iterator[Trajectory]:
 
 async def _play(browser: Browser, trajectory: Trajectory) -> list[bool]:
     """Of each step, whether it saw the page that it saw in the run."""
-    context = await browser.new_context(viewport={"width": WIDTH, "height": HEIGHT})
+    context = await browser.new_context(viewport=VIEWPORT)
     context.set_default_timeout(ACTION_SECONDS * 1000)
     page = await context.new_page()
     fresh = trajectory.start_url.replace(trajectory.session, uuid4().hex)
@@ -134,7 +133,7 @@ async def _act(page: Page, step: Step) -> None:
 async def _in_view(page: Page, at: tuple[int, int]) -> tuple[int, int]:
     """The place on the screen, once what is below it was scrolled up."""
     x, y = at
-    if y < HEIGHT:
+    if y < VIEWPORT["height"]:
         return at
     await page.evaluate("by => scrollBy({top: by, behavior: 'instant'})", y - MIDDLE[1])
     return x, MIDDLE[1]
@@ -175,8 +174,8 @@ class _Message(msgspec.Struct):
 
 
 def main() -> None:
-    run, sessions, chromium = sys.argv[1:4]
-    played = asyncio.run(play_again(Path(run), int(sessions), chromium))
+    run, sessions = sys.argv[1:3]
+    played = asyncio.run(play_again(Path(run), int(sessions)))
     print(msgspec.json.encode(played).decode())
 
 

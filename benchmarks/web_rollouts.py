@@ -1,32 +1,33 @@
-"""How much sooner web rollouts are collected asynchronously than by synchronous steps.
+"""How much sooner web rollouts are collected by our engine than in two simpler ways.
 
-Both ways collect the same tasks of the bundled sites in the same number of real browser sessions,
-one after another, each with new servers and in a process of its own. The model is a policy that
-plays recorded solutions and pretends to think, a lognormal time with a mean of 2 s, the same time
-for the same step in both ways. Its sigma is 1: of models that think, the longest reply in a hundred
-is ten times as long as the median one. `--sigma` gives another; the less replies differ, the less
-there is to win. Tasks take from 2 to 28 steps.
+All ways collect the same tasks of the bundled sites in the same order, hardest first, in the same
+number of real browser sessions, one after another, each with new servers and in a process of its
+own. The model is a policy that plays recorded solutions and pretends to think, a lognormal time,
+the same time for the same step in all ways. The longest reply in a hundred is ten times as long as
+the median one with a sigma of 1, three times with 0.5, twice with 0.3.
 
-- *asynchronous* is `AsyncWebGym`, as scripts/rollout.py runs it: the hardest tasks first, every
-  episode at its own pace, a session taken by the next episode as soon as one ends; every rollout
-  goes through engine, journal and files of the iteration.
-- *lockstep* is what it is compared with, a naive implementation (see `web_lockstep`): the tasks as
-  they were drawn, a batch at a time, and a batch steps together.
+- *asynchronous* is `AsyncWebGym`, as scripts/rollout.py runs it; every rollout goes through engine,
+  journal and files of the iteration.
+- *refill* and *lockstep* are the baselines of `web_baselines`.
 
-*CPU* of browsers is that of the browser server and all its processes, Chromium's included, and
-start-up too. Together with that of the collecting process, which is also told as *overhead*, it is
-compared with a plain Playwright script on full Chromium that plays the same episodes again (see
-`web_playwright`).
+Each sigma is measured in several rounds, each with other tasks and other times to think. Ratios are
+those of wall times within a round. To keep the command within minutes, the model thinks for 0.7 s
+on average, and tasks of the hardest difficulties are not drawn: with so few episodes, the longest
+one would decide how long a round takes in every way.
+
+*CPU* is that of the browser server with all its processes and of the collecting process, from the
+start. It is compared with a plain Playwright script that plays the episodes of the first round
+again (see `web_playwright`).
 
     python -m benchmarks.web_rollouts            # all figures; exits 1 when a goal is missed
     python -m benchmarks.web_rollouts --quick    # does everything once; its figures mean nothing
 """
 
 import argparse
-import shutil
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeVar
 
@@ -34,30 +35,30 @@ import msgspec
 
 from benchmarks.figure import Figures
 from benchmarks.process_costs import tree_costs
-from benchmarks.web_contenders import Case, Told, Way
+from benchmarks.web_contenders import WAYS, Case, Told, Way
 from benchmarks.web_playwright import Played
 from benchmarks.web_servers import web_servers
 from webgym.rollout.iteration import IterationPaths
 
-FULL_CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-SPEEDUP_GOAL = 4.5
+GOAL = 1.0
 CPU_GOAL = 0.5
 PLAYED_AT_ONCE = 8
-SEED = 0
 PATIENCE = 1_800.0
 T = TypeVar("T")
 
 
 class Plan(NamedTuple):
-    """How much is collected, and how long the model thinks."""
+    """How much is collected, and how long the model thinks: mean seconds, and sigmas."""
 
     episodes: int
     sessions: int
-    latency: str
+    thinks: float
+    sigmas: tuple[float, ...]
+    rounds: int
 
 
-FULL = Plan(96, 16, "lognormal:2.0:1")
-QUICK = Plan(4, 2, "lognormal:0.05")
+FULL = Plan(24, 8, 0.7, (0.3, 0.5, 1.0), 3)
+QUICK = Plan(3, 2, 0.05, (1.0,), 1)
 
 
 class Result(NamedTuple):
@@ -71,17 +72,18 @@ class Result(NamedTuple):
     played: Played | None
 
 
-def contend(way: Way, plan: Plan, chromium: str | None = None) -> Result:
-    """Collect in this way; and play it again, where there is a full Chromium for it."""
+def contend(way: Way, plan: Plan, sigma: float, seed: int, *, play: bool = False) -> Result:
+    """Collect in this way; with `play`, play it again with Playwright."""
+    latency = f"lognormal:{plan.thinks:g}:{sigma:g}"
     with (
         TemporaryDirectory(prefix="rollgym-bench-") as name,
-        web_servers(Path(name), plan.sessions, plan.latency, SEED) as servers,
+        web_servers(Path(name), plan.sessions, latency, seed) as servers,
     ):
         case = Case(
             way=way,
             episodes=plan.episodes,
             sessions=plan.sessions,
-            seed=SEED,
+            seed=seed,
             folder=name,
             sites_url=servers.sites.url,
             browsers_url=servers.browsers.url,
@@ -90,9 +92,9 @@ def contend(way: Way, plan: Plan, chromium: str | None = None) -> Result:
         told = _run(Told, "web_contenders", msgspec.json.encode(case).decode())
         cpu = tree_costs(servers.browsers.pid).cpu
         played = None
-        if chromium is not None:
+        if play:
             run = IterationPaths(Path(name), "train", 0).run
-            played = _run(Played, "web_playwright", str(run), str(PLAYED_AT_ONCE), chromium)
+            played = _run(Played, "web_playwright", str(run), str(PLAYED_AT_ONCE))
     return Result(told, cpu, played)
 
 
@@ -108,22 +110,35 @@ def _run(answer: type[T], module: str, *arguments: str) -> T:
 
 
 def compare(figures: Figures, plan: Plan) -> None:
-    """Collect in both ways and tell the figures."""
-    ours = contend("asynchronous", plan, find_full_chromium())
-    naive = contend("lockstep", plan)
-    speedup = naive.told.wall / ours.told.wall
-    figures.report("web.speedup", speedup, "ratio", SPEEDUP_GOAL, at_least=True)
-    thinking = ours.told.model * ours.told.steps / (plan.sessions * ours.told.wall)
-    figures.report("web.asynchronous.share_of_time_with_model", thinking, "ratio")
-    if ours.played is None:
-        print("without a full Chromium there is no comparison with Playwright", file=sys.stderr)
-    else:
-        tell_of_playwright(figures, ours, ours.played)
-    tell(figures, "web.asynchronous", ours, plan)
-    tell(figures, "web.lockstep", naive, plan)
+    """Collect in all ways and report the figures."""
+    for sigma in plan.sigmas:
+        rounds = [collect_round(plan, sigma, seed) for seed in range(plan.rounds)]
+        name = f"web.sigma_{sigma:g}"
+        for way in WAYS[1:]:
+            ratios = [each[way].told.wall / each["asynchronous"].told.wall for each in rounds]
+            goal = GOAL if plan is FULL else None
+            figures.report(
+                f"{name}.speedup_over_{way}", median(ratios), "ratio", goal, at_least=True
+            )
+            figures.report(f"{name}.speedup_over_{way}_least", min(ratios), "ratio")
+            figures.report(f"{name}.speedup_over_{way}_greatest", max(ratios), "ratio")
+        for way in WAYS:
+            report(figures, f"{name}.{way}", [each[way] for each in rounds], plan)
+        for each in rounds:
+            if (played := each["asynchronous"].played) is not None:
+                report_playwright(figures, each["asynchronous"], played)
 
 
-def tell_of_playwright(figures: Figures, ours: Result, played: Played) -> None:
+def collect_round(plan: Plan, sigma: float, seed: int) -> dict[Way, Result]:
+    """All ways, in an order that changes from round to round."""
+    order = WAYS[seed % len(WAYS) :] + WAYS[: seed % len(WAYS)]
+    first = seed == 0 and sigma == plan.sigmas[0]
+    return {
+        way: contend(way, plan, sigma, seed, play=first and way == "asynchronous") for way in order
+    }
+
+
+def report_playwright(figures: Figures, ours: Result, played: Played) -> None:
     """Ours is counted with the process that collects, theirs with the script."""
     per_step = (ours.browser_cpu + ours.told.cpu) / ours.told.steps
     theirs = played.cpu / played.steps
@@ -132,34 +147,28 @@ def tell_of_playwright(figures: Figures, ours: Result, played: Played) -> None:
     figures.report("web.playwright.same_pages", played.same / played.pages, "ratio")
 
 
-def tell(figures: Figures, name: str, result: Result, plan: Plan) -> None:
-    told = result.told
-    lost = plan.episodes - told.completed
+def report(figures: Figures, name: str, results: list[Result], plan: Plan) -> None:
+    told = [result.told for result in results]
+    lost = sum(plan.episodes - each.completed for each in told)
+    steps = sum(each.steps for each in told)
     figures.report(f"{name}.not_completed", lost, "episodes", 0)
-    figures.report(f"{name}.solved", told.solved, "episodes")
-    figures.report(f"{name}.steps", told.steps, "steps")
-    figures.report(f"{name}.wall", told.wall, "s")
-    figures.report(f"{name}.steps_per_second", told.steps / told.wall, "1/s")
-    figures.report(f"{name}.model_per_step", told.model, "s")
-    figures.report(f"{name}.browser_per_step", told.browser, "s")
-    figures.report(f"{name}.browser_cpu_per_step", result.browser_cpu / told.steps, "s")
-    figures.report(f"{name}.overhead_cpu_per_step", told.cpu / told.steps, "s")
-    figures.report(f"{name}.peak_memory", told.memory, "MB")
-
-
-def find_full_chromium() -> str | None:
-    return next(filter(None, map(shutil.which, FULL_CHROMIUM)), None)
+    figures.report(f"{name}.solved", sum(each.solved for each in told), "episodes")
+    figures.report(f"{name}.steps", steps, "steps")
+    figures.report(f"{name}.wall", median(each.wall for each in told), "s")
+    figures.report(f"{name}.model_per_step", median(each.model for each in told), "s")
+    figures.report(f"{name}.browser_per_step", median(each.browser for each in told), "s")
+    browsers = sum(result.browser_cpu for result in results)
+    figures.report(f"{name}.browser_cpu_per_step", browsers / steps, "s")
+    overhead = sum(each.cpu for each in told)
+    figures.report(f"{name}.overhead_cpu_per_step", overhead / steps, "s")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the collection of web rollouts.")
     parser.add_argument("--quick", action="store_true", help="do everything once, on few tasks")
-    parser.add_argument("--sigma", type=float, default=1.0, help="of the model's latency (1)")
-    given = parser.parse_args()
-    quick: bool = given.quick
-    plan = FULL._replace(latency=f"lognormal:2.0:{given.sigma:g}")
+    quick: bool = parser.parse_args().quick
     figures = Figures()
-    compare(figures, QUICK if quick else plan)
+    compare(figures, QUICK if quick else FULL)
     if not quick:
         figures.exit()
 
