@@ -3,9 +3,9 @@
 The sources in `scripts/` form one expression that evaluates to an object of functions. It is
 evaluated once for each document, in an isolated world of the main frame: it sees the DOM of the
 page, while the page sees neither it nor its state (the numbers of elements). Chromium gets the
-sources once for each tab (`PREPARED`), and compiles them in a document when they are needed: sent
-again for each document, they would be a tenth of the CPU of a step. `PageScript` calls the
-functions through a `ScriptEvaluator`; the tab provides the transport.
+sources once for each tab (`PREPARED`), and compiles them in a document when they are needed, so
+that they are not sent and parsed again for each document. `PageScript` calls the functions through
+a `ScriptEvaluator`; the tab provides the transport.
 
 All functions answer with JSON text, except `NUMBERED_ELEMENTS`: it answers with elements
 themselves, so that the browser can be asked for their nodes.
