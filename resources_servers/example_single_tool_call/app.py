@@ -83,7 +83,7 @@ _MINUS = re.compile(r"[\u2212\u2013]|minus\s+")
 
 def named_conditions(text: str) -> set[str]:
     """Every condition that a text in small letters names."""
-    return {_BY_WORD[word] for word in _WORD.findall(text) if word in _BY_WORD}
+    return {_BY_WORD[word] for word in _BY_WORD.keys() & _WORD.findall(text)}
 
 
 def named_temperatures(text: str) -> set[float]:
@@ -114,7 +114,7 @@ class WeatherTask(TaskRow):
     @field_validator("expected_city")
     @classmethod
     def _has_a_weather_station(cls, city: str) -> str:
-        if known_city(city) != city:
+        if _BY_NAME.get(city.casefold()) != city:
             raise ValueError(f"there is no weather station in {city!r}")
         return city
 

@@ -91,8 +91,8 @@ class ModelUse(msgspec.Struct, frozen=True, omit_defaults=True):
             1,
             usage,
             round(seconds, 6),
-            round(queued, 6),
-            round(first_token or 0.0, 6),
+            queued and round(queued, 6),
+            round(first_token, 6) if first_token else 0.0,
             timed=int(timed),
         )
 

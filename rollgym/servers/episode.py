@@ -55,6 +55,7 @@ TAKES_TOKENS = "takes_token_ids"
 MOST_PARALLEL = 64
 """The most calls of one turn that run at the same time."""
 _OVERLOADED = (408, 429)
+_TAKEN = frozenset((*TOKEN_FIELDS, TAKES_TOKENS))
 _OURS = ("stopped_by", "tool_errors", "tool_calls_rejected", "tool_calls_from_text")
 
 
@@ -201,6 +202,8 @@ class Episode:
     @property
     def token_turns(self) -> list[TokenTurn]:
         """The tokens of all turns, each with the place of its last item in the trajectory."""
+        if not self._token_items:
+            return []
         whole = self.output if self.response is None else self.response.get("output") or ()
         places = {id(item): place for place, item in enumerate(whole)}
         return [
@@ -210,8 +213,11 @@ class Episode:
 
     def _take_tokens(self, response: Response) -> None:
         """Move the tokens of a turn from its item to the log."""
-        self._continued, kind = None, _kind(response)
+        self._continued, kind = None, None
         for item in response.output:
+            if _TAKEN.isdisjoint(item):
+                continue
+            kind = kind or _kind(response)
             fields = {name: item.pop(name) for name in TOKEN_FIELDS if name in item}
             continues = item.pop(TAKES_TOKENS, False)
             sample = TokenSample.of(fields, response.version)
@@ -224,15 +230,17 @@ class Episode:
 
     def _read_text_call(self, response: Response, params: Mapping[str, Any]) -> None:
         """Make a call of a turn that has none, if its text ends with one of a known tool."""
-        known = _tool_names(params.get("tools"))
-        if not known or response.function_calls or params.get("tool_choice") == "none":
-            return
         last = response.output[-1] if response.output else {}
-        match last:
-            case {"type": "message", "content": [*_, {"type": "output_text", "text": str(text)}]}:
-                call = find_text_call(text, known)
+        if last.get("type") != "message":
+            return
+        match last.get("content"):
+            case [*_, {"type": "output_text", "text": str(text)}] if "{" in text:
+                known = _tool_names(params.get("tools"))
             case _:
                 return
+        if not known or response.function_calls or params.get("tool_choice") == "none":
+            return
+        call = find_text_call(text, known)
         if call is None:
             return
         made: JsonObject = {

@@ -33,7 +33,10 @@ class CallTimes:
     @classmethod
     def of(cls, headers: Mapping[str, str]) -> "CallTimes":
         """The times of an answer; an invalid header is ignored."""
-        queued, _, first = headers.get(TIMES_HEADER, "").partition(",")
+        sent = headers.get(TIMES_HEADER)
+        if sent is None:
+            return cls()
+        queued, _, first = sent.partition(",")
         return cls(_seconds(queued) or 0.0, _seconds(first))
 
 
