@@ -40,8 +40,8 @@ class QuantileSketch:
         self._buckets: dict[float, int] = {}
         self._count = 0
 
-    def add(self, value: float) -> None:
-        """Count a finite float."""
+    def add(self, value: float, times: int = 1) -> None:
+        """Count a finite float, as often as `times` says."""
         if -FLOOR < value < FLOOR:
             bucket = 0.0
         elif -CEILING < value < CEILING:
@@ -49,8 +49,8 @@ class QuantileSketch:
             bucket = scaled - (scaled - value)
         else:
             bucket = CEILING if value > 0.0 else -CEILING
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
-        self._count += 1
+        self._buckets[bucket] = self._buckets.get(bucket, 0) + times
+        self._count += times
 
     def quantile(self, q: float) -> float | None:
         """The bucket of the value at rank floor(q * (count - 1)), from 0; None without values.

@@ -60,12 +60,12 @@ class Moments:
         self._total = ExactSum()
         self._squares = ExactSum()
 
-    def add(self, value: float) -> None:
-        """Add a finite float."""
+    def add(self, value: float, times: int = 1) -> None:
+        """Add a finite float, as often as `times` says."""
         numerator, denominator = value.as_integer_ratio()
-        self.count += 1
-        self._total.add_ratio(numerator, denominator)
-        self._squares.add_ratio(numerator * numerator, denominator * denominator)
+        self.count += times
+        self._total.add_ratio(numerator * times, denominator)
+        self._squares.add_ratio(numerator * numerator * times, denominator * denominator)
 
     @property
     def mean(self) -> float | None:

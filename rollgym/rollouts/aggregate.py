@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rollgym.closing import Closable
-from rollgym.metrics.aggregate import AgentMetrics
-from rollgym.records import AgentError, Attempt, Completed, RolloutError, Task
+from rollgym.metrics.aggregate import AgentMetrics, numbers_of
+from rollgym.records import NOTHING, AgentError, Attempt, Completed, RolloutError, Task
 from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.rollouts import rows
 from rollgym.servers.client import ServerClient
@@ -29,8 +29,18 @@ Clients = Callable[[str], ServerClient]
 HoldsTask = Callable[[int], bool]
 MetricsRow = dict[str, Any]
 _FIELDS = JsonDecoder(dict[str, msgspec.Raw])
+_VALUE = JsonDecoder()
 _NOT_NUMBERS = b'"n[{'
 """The first characters of values that are not numbers."""
+
+
+class _Spent(msgspec.Struct):
+    """What a response says about its tokens."""
+
+    usage: msgspec.Raw = NOTHING
+
+
+_SPENT = JsonDecoder(_Spent)
 
 
 class _ServerMetrics(msgspec.Struct, kw_only=True):
@@ -42,6 +52,7 @@ class _ServerMetrics(msgspec.Struct, kw_only=True):
 
 
 _SERVER_METRICS = JsonDecoder(_ServerMetrics)
+_GROUP: JsonDecoder[tuple[str, msgspec.Raw]] = JsonDecoder(tuple[str, msgspec.Raw])
 
 
 class _AgentEntry(NamedTuple):
@@ -70,7 +81,8 @@ class DefaultMetrics(Closable):
         metrics = self._metrics.get(agent)
         if metrics is None:
             metrics = self._metrics[agent] = AgentMetrics()
-        metrics.add(_decoded(_without_texts(_metrics_fields(task, attempt))))
+        numbers, success = _numbers(task, attempt)
+        metrics.add_numbers(attempt.task, numbers, success=success)
         counted = self._counted.pop(attempt.task, 0) + 1
         if counted < attempt.repeats:
             self._counted[attempt.task] = counted
@@ -88,7 +100,7 @@ class DefaultMetrics(Closable):
     def _finished_groups(self, agent: str) -> Iterator[bytes]:
         self._groups.seek(0)
         for line in self._groups:
-            named, entry = decode_json(line, tuple[str, msgspec.Raw])
+            named, entry = _GROUP.decode(line)
             if named == agent:
                 yield bytes(entry)
 
@@ -203,12 +215,27 @@ def completed_attempts(directory: Path, holds: HoldsTask) -> Iterator[Attempt]:
             yield attempt
 
 
+def _numbers(task: Task, attempt: Attempt) -> tuple[dict[str, float], bool]:
+    """The numbers of a completed rollout's `metrics_row`, and whether it succeeded."""
+    outcome = attempt.outcome
+    if not isinstance(outcome, Completed):
+        raise TypeError(f"{attempt.key} is not completed")
+    added = _FIELDS.decode(outcome.result)
+    response = added.pop(rows.RESPONSE, None)
+    row: dict[str, object] = {
+        name: _read(raw)
+        for name, raw in {**task.row.fields, **added}.items()
+        if memoryview(raw)[0] not in _NOT_NUMBERS
+    }
+    row[rows.REWARD], row[rows.SUCCESS] = outcome.reward, outcome.succeeded
+    usage = NOTHING if response is None else _SPENT.decode(response).usage
+    if usage:
+        row[rows.RESPONSE] = {"usage": _read(usage)}
+    return numbers_of(row), outcome.succeeded
+
+
 def metrics_row(task: Task, attempt: Attempt) -> MetricsRow:
     """A completed rollout without its conversation, and without values that cannot be read."""
-    return _decoded(_metrics_fields(task, attempt))
-
-
-def _metrics_fields(task: Task, attempt: Attempt) -> MetricsRow:
     outcome = attempt.outcome
     if not isinstance(outcome, Completed):
         raise TypeError(f"{attempt.key} is not completed")
@@ -227,20 +254,6 @@ def _metrics_fields(task: Task, attempt: Attempt) -> MetricsRow:
     }
     if "usage" in response:
         row[rows.RESPONSE] = {"usage": response["usage"]}
-    return row
-
-
-def _without_texts(fields: MetricsRow) -> MetricsRow:
-    """The fields without those that hold a text, null, a list or an object: they do not count."""
-    return {
-        name: value
-        for name, value in fields.items()
-        if not (isinstance(value, msgspec.Raw) and memoryview(value)[0] in _NOT_NUMBERS)
-    }
-
-
-def _decoded(row: MetricsRow) -> MetricsRow:
-    """The row's values, without those that cannot be read: numbers out of range."""
     try:
         values: MetricsRow = decode_json(msgspec.json.encode(row))
     except (msgspec.DecodeError, RecursionError):
@@ -255,6 +268,14 @@ def _is_readable(raw: object) -> bool:
     except (msgspec.DecodeError, RecursionError):
         return False
     return True
+
+
+def _read(raw: msgspec.Raw) -> object:
+    """A value; None for one that cannot be read, such as a number out of range."""
+    try:
+        return _VALUE.decode(raw)
+    except msgspec.DecodeError:
+        return None
 
 
 def _document(entries: Iterable[_AgentEntry]) -> Iterator[bytes]:

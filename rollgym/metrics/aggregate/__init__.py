@@ -6,7 +6,7 @@ The other functions are for hooks: `compute_metrics` and `get_key_metrics` of a 
 
 from rollgym.metrics.aggregate.agent import AgentMetrics, AggregateMetrics, aggregate
 from rollgym.metrics.aggregate.estimates import average_of_k, majority_at_k, pass_at_k
-from rollgym.metrics.aggregate.rollouts import tasks_of
+from rollgym.metrics.aggregate.rollouts import numbers_of, tasks_of
 from rollgym.metrics.aggregate.standard_metrics import (
     accuracy,
     default_agent_metrics,
@@ -25,6 +25,7 @@ __all__ = [
     "default_key_metrics",
     "highest_k",
     "majority_at_k",
+    "numbers_of",
     "pass_at_k",
     "pass_majority_metrics",
     "tasks_of",

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from rollgym.metrics.aggregate.fields import FieldStatistics, constant_metrics
+from rollgym.metrics.aggregate.fields import FieldStatistics, add_constant
 from rollgym.metrics.aggregate.rollouts import (
     TASK_INDEX,
     Rollout,
@@ -83,9 +83,9 @@ class _TaskNumbers:
                 continue
             values = self._values[name]
             if isfinite(values[0]) and values.count(values[0]) == len(values):
-                entry.update(constant_metrics(name, values[0]))
+                add_constant(entry, name, values[0])
             else:
-                entry.update(FieldStatistics.of(values).metrics(name))
+                FieldStatistics.of(values).add_to(entry, name)
         return entry
 
 
@@ -101,12 +101,15 @@ class AgentMetrics:
 
     def add(self, rollout: Rollout) -> None:
         """Count one rollout. Raises ValueError if its task's index is not an integer."""
-        task, numbers = task_of(rollout), numbers_of(rollout)
+        self.add_numbers(task_of(rollout), numbers_of(rollout), success=succeeded(rollout))
+
+    def add_numbers(self, task: int, numbers: Mapping[str, float], *, success: bool | None) -> None:
+        """Count one rollout of this task; `success` is None if it is unknown."""
         group = self._open.get(task)
         if group is None:
             group = self._open[task] = _TaskNumbers()
         self._fields.add(numbers)
-        group.add(numbers, success=succeeded(rollout))
+        group.add(numbers, success=success)
 
     def close(self, task: int) -> dict[str, float] | None:
         """Drop a task that gets no more rollouts, and return its entry, which is no longer part of
@@ -122,9 +125,9 @@ class AgentMetrics:
 
         `fields_truncated` says that there were more fields than are kept.
         """
-        metrics = {
-            key: value for name, field in self._fields.items() for key, value in field.metrics(name)
-        }
+        metrics: dict[str, float] = {}
+        for name, field in self._fields.items():
+            field.add_to(metrics, name)
         return {**metrics, TRUNCATED: True} if self._fields.truncated else metrics
 
     def groups(self) -> list[dict[str, float]]:

@@ -3,13 +3,17 @@
 A rollout without the field does not count as zero: it is left out of the field's statistics. A
 value that is not finite is left out too, and counted.
 
-*Median.* Up to `EXACT_VALUES` values are kept, and the median is exact. With one more, all values
-go into a quantile sketch, and from then on the median is within one percent. The choice depends
-only on the number of values, so the order of adding does not matter.
+Values wait in an array until there are more than `EXACT_VALUES`, and are then counted together:
+most fields have few different values, and equal ones cost as much as one.
+
+*Median.* Up to `EXACT_VALUES` values it is exact. With one more, it is that of a quantile sketch,
+within one percent. The choice depends only on the number of values, so the order of adding does not
+matter.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, isfinite
@@ -21,57 +25,40 @@ from rollgym.metrics.exact import Moments, rounded
 EXACT_VALUES = 10_000
 
 
-class Median:
-    """The median of the finite floats given so far."""
-
-    __slots__ = ("_count", "_sketch", "_values")
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._values = array("d")
-        self._sketch: QuantileSketch | None = None
-
-    def add(self, value: float) -> None:
-        self._count += 1
-        if self._sketch is None:
-            self._values.append(value)
-            if len(self._values) > EXACT_VALUES:
-                self._use_sketch()
-        else:
-            self._sketch.add(value)
-
-    @property
-    def value(self) -> float | None:
-        """The middle value, or the mean of the two middle values; None without values."""
-        lower, upper = self._at((self._count - 1) // 2), self._at(self._count // 2)
-        if lower is None or upper is None:
-            return None
-        return rounded((Fraction(lower) + Fraction(upper)) / 2)
-
-    def _at(self, rank: int) -> float | None:
-        """The value at a rank, counted from 0."""
-        if not self._count:
-            return None
-        if self._sketch is None:
-            return sorted(self._values)[rank]
-        # The sketch rounds down to a rank, so aim at the middle of it, clear of float rounding.
-        return self._sketch.quantile((rank + 0.5) / (self._count - 1))
-
-    def _use_sketch(self) -> None:
-        self._sketch = QuantileSketch()
-        for value in self._values:
-            self._sketch.add(value)
-        self._values = array("d")
-
-
-def constant_metrics(field: str, value: float) -> Iterator[tuple[str, float]]:
-    """The statistics of a field with the same finite value in all rollouts."""
-    return zip(_keys(field), (value, value, value, value, 0.0), strict=True)
+def add_constant(entry: dict[str, float], field: str, value: float) -> None:
+    """Add the statistics of a field with the same finite value in all rollouts."""
+    mean, highest, lowest, median, std = _keys(field)
+    entry[mean] = entry[highest] = entry[lowest] = entry[median] = value
+    entry[std] = 0.0
 
 
 @lru_cache(maxsize=1024)
-def _keys(field: str) -> tuple[str, ...]:
-    return tuple(f"{name}/{field}" for name in ("mean", "max", "min", "median", "std"))
+def _keys(field: str) -> tuple[str, str, str, str, str]:
+    return f"mean/{field}", f"max/{field}", f"min/{field}", f"median/{field}", f"std/{field}"
+
+
+class _Counted:
+    """Values that are no longer kept."""
+
+    __slots__ = ("highest", "lowest", "moments", "sketch")
+
+    def __init__(self) -> None:
+        self.moments = Moments()
+        self.sketch = QuantileSketch()
+        self.lowest = inf
+        self.highest = -inf
+
+    def add(self, values: Iterable[float]) -> None:
+        for value, times in Counter(values).items():
+            self.moments.add(value, times)
+            self.sketch.add(value, times)
+            self.lowest = min(self.lowest, value)
+            self.highest = max(self.highest, value)
+
+    def at(self, rank: int) -> float | None:
+        """About the value at a rank, counted from 0."""
+        # The sketch rounds down to a rank, so aim at the middle of it, clear of float rounding.
+        return self.sketch.quantile((rank + 0.5) / (self.moments.count - 1))
 
 
 class FieldStatistics:
@@ -81,13 +68,11 @@ class FieldStatistics:
     ten thousand values is approximate.
     """
 
-    __slots__ = ("_highest", "_lowest", "_median", "_moments", "_non_finite")
+    __slots__ = ("_counted", "_non_finite", "_waiting")
 
     def __init__(self) -> None:
-        self._moments = Moments()
-        self._median = Median()
-        self._lowest = inf
-        self._highest = -inf
+        self._waiting = array("d")
+        self._counted: _Counted | None = None
         self._non_finite = 0
 
     @classmethod
@@ -101,20 +86,39 @@ class FieldStatistics:
         if not isfinite(value):
             self._non_finite += 1
             return
-        self._moments.add(value)
-        self._median.add(value)
-        self._lowest = min(self._lowest, value)
-        self._highest = max(self._highest, value)
+        self._waiting.append(value)
+        if len(self._waiting) > EXACT_VALUES:
+            self._count(self._counted or _Counted())
 
-    def metrics(self, field: str) -> Iterator[tuple[str, float]]:
-        """The statistics, each under its key, such as `mean/reward`."""
-        if self._lowest == self._highest and not self._non_finite:
-            yield from constant_metrics(field, self._lowest)
+    def add_to(self, entry: dict[str, float], field: str) -> None:
+        """Add the statistics to an entry, each under its key, such as `mean/reward`."""
+        counted = self._counted
+        if counted is None:
+            counted, ordered = _Counted(), sorted(self._waiting)
+            counted.add(ordered)
+            at: Callable[[int], float | None] = ordered.__getitem__
+        else:
+            self._count(counted)
+            at = counted.at
+        lowest, highest = counted.lowest, counted.highest
+        if lowest == highest and not self._non_finite:
+            add_constant(entry, field, lowest)
             return
-        mean, median = self._moments.mean, self._median.value
-        if mean is not None and median is not None:
-            within = min(max(median, self._lowest), self._highest)
-            values = (mean, self._highest, self._lowest, within, self._moments.sample_std)
-            yield from zip(_keys(field), values, strict=True)
+        mean = counted.moments.mean
+        if mean is not None:
+            median = min(max(_median(counted.moments.count, at), lowest), highest)
+            values = (mean, highest, lowest, median, counted.moments.sample_std)
+            entry.update(zip(_keys(field), values, strict=True))
         if self._non_finite:
-            yield f"num_non_finite/{field}", self._non_finite
+            entry[f"num_non_finite/{field}"] = self._non_finite
+
+    def _count(self, counted: _Counted) -> None:
+        """Count the values that wait; from now on, the median is sketched."""
+        counted.add(self._waiting)
+        self._counted, self._waiting = counted, array("d")
+
+
+def _median(count: int, at: Callable[[int], float | None]) -> float:
+    """The middle value, or the mean of the two middle values; `at` gives the value of a rank."""
+    lower, upper = at((count - 1) // 2), at(count // 2)
+    return rounded((Fraction(lower or 0) + Fraction(upper or 0)) / 2)

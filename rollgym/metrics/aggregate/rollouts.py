@@ -9,7 +9,7 @@ A score function of an author returns a number, or None for a rollout to which t
 apply. A number that is not finite counts as None.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf, isfinite
 from typing import Any
 
@@ -43,17 +43,21 @@ def number(value: object) -> float | None:
 
 def numbers_of(rollout: Rollout) -> dict[str, float]:
     """Every number of a rollout by its name, including non-finite ones."""
+    numbers: dict[str, float] = {}
+    _add_numbers(numbers, rollout)
     response = rollout.get("response")
     usage = response.get("usage") if isinstance(response, Mapping) else None
-    spent = _numbers(usage) if isinstance(usage, Mapping) else ()
-    return {**dict(_numbers(rollout)), **dict(spent)}
+    if isinstance(usage, Mapping):
+        _add_numbers(numbers, usage)
+    return numbers
 
 
-def _numbers(fields: Mapping[str, object]) -> Iterator[tuple[str, float]]:
+def _add_numbers(numbers: dict[str, float], fields: Mapping[str, object]) -> None:
     for name, value in fields.items():
-        found = number(value)
-        if found is not None and not name.startswith(_BOOKKEEPING):
-            yield name, found
+        if isinstance(value, int | float) and not name.startswith(_BOOKKEEPING):
+            found = number(value)
+            if found is not None:
+                numbers[name] = found
 
 
 def task_of(rollout: Rollout) -> int:

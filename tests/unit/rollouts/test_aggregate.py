@@ -5,8 +5,10 @@ import msgspec
 from rollgym.records import Attempt, Completed, Row, Task
 from rollgym.rollouts.aggregate import DefaultMetrics
 
+RESULT = b'{"steps":3,"response":{}}'
 
-def completed(task: int, repeat: int, reward: float) -> Attempt:
+
+def completed(task: int, repeat: int, reward: float, result: bytes = RESULT) -> Attempt:
     return Attempt(
         task=task,
         repeat=repeat,
@@ -16,7 +18,7 @@ def completed(task: int, repeat: int, reward: float) -> Attempt:
         seed=0,
         started=0.0,
         seconds=1.0,
-        outcome=Completed(reward, result=msgspec.Raw(b'{"steps":3,"response":{}}')),
+        outcome=Completed(reward, result=msgspec.Raw(result)),
     )
 
 
@@ -37,3 +39,23 @@ def test_each_agent_has_its_own_metrics_with_finished_and_open_groups() -> None:
     assert first.agent_metrics["mean/level"] == 2.0
     assert [msgspec.json.decode(group)["_ng_task_index"] for group in finished] == [0]
     assert [msgspec.json.decode(group)["num_rollouts"] for group in unfinished] == [1]
+
+
+def test_a_number_is_that_of_the_result_and_one_that_cannot_be_read_is_left_out() -> None:
+    results = (
+        b'{"level":"high","response":{"usage":{"input_tokens":7,"steps":2}},"steps":9}',
+        b'{"big":1e999,"solved":true,"response":{"usage":{"input_tokens":1e999}}}',
+    )
+    with DefaultMetrics() as metrics:
+        for repeat, result in enumerate(results):
+            metrics.add(task(0, "a"), completed(0, repeat, 1.0, result))
+        (entry,) = metrics.entries()
+    means = {name: value for name, value in entry.agent_metrics.items() if name.startswith("mean/")}
+    assert means == {
+        "mean/input_tokens": 7.0,
+        "mean/level": 2.0,
+        "mean/reward": 1.0,
+        "mean/solved": 1.0,
+        "mean/steps": 2.0,
+        "mean/success": 1.0,
+    }
