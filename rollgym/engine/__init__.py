@@ -10,6 +10,7 @@ from rollgym.engine.observers import (
     Event,
     Observer,
     StopRequested,
+    WholeRecord,
 )
 from rollgym.engine.policy import (
     NO_RETRIES,
@@ -47,6 +48,7 @@ __all__ = [
     "StopLevel",
     "StopRequested",
     "StuckWorkersError",
+    "WholeRecord",
     "WorkItem",
     "Worker",
     "collect",

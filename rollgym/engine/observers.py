@@ -11,14 +11,14 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from rollgym.engine.coverage import Coverage
-from rollgym.records import Attempt, Failed, Omitted, RolloutKey
+from rollgym.records import Attempt, Failed, Omitted, RolloutKey, Task
 
 QUEUE_SIZE = 20_000
 WAKE_INTERVAL = 0.05
@@ -44,17 +44,26 @@ class AttemptStarted(msgspec.Struct, frozen=True):
     limit: int
 
 
+class WholeRecord(msgspec.Struct, frozen=True, weakref=True):
+    """A record as the journal has it, with its `result`, and the task."""
+
+    task: Task
+    attempt: Attempt
+
+
 class AttemptRecorded(msgspec.Struct, frozen=True):
     """An attempt is on disk and synced.
 
-    `attempt` has no `result`; read it from the journal at `offset`. `replaced` is the earlier
-    outcome that this one replaces, reduced to its kind or reason.
+    `attempt` has no `result`. `whole` gives the record with its result while it is in memory, which
+    only the latest are; after that it gives None, and the record is in the journal at `offset`.
+    `replaced` is the earlier outcome that this one replaces, reduced to its kind or reason.
     """
 
     attempt: Attempt
     journal: Path
     offset: int
     replaced: Failed | Omitted | None
+    whole: Callable[[], WholeRecord | None] = lambda: None
 
 
 class StopRequested(msgspec.Struct, frozen=True):

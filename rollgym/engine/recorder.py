@@ -4,16 +4,19 @@ A record is written at once and acknowledged by a later sync, in the order of wr
 it counted and passed to observers.
 """
 
+import weakref
 from collections import deque
 from collections.abc import Callable
 
 import msgspec
 
 from rollgym.engine.coverage import Ledger
-from rollgym.engine.observers import AttemptRecorded, Observers
+from rollgym.engine.observers import AttemptRecorded, Observers, WholeRecord
 from rollgym.engine.work import OpenRollout
 from rollgym.records import NOTHING, Attempt, Failed, Failure, Omitted, Outcome, RecordError
 from rollgym.store import RunStore
+
+LATEST_BYTES = 4 << 20
 
 
 class _UnsyncedRecord(msgspec.Struct):
@@ -22,6 +25,21 @@ class _UnsyncedRecord(msgspec.Struct):
     attempt: Attempt
     offset: int
     replaced: Failed | Omitted | None
+    whole: "weakref.ref[WholeRecord]"
+
+
+class _LatestRecords:
+    """The latest whole records, up to a number of bytes: observers need not read them back."""
+
+    def __init__(self) -> None:
+        self._records: deque[tuple[WholeRecord, int]] = deque()
+        self._size = 0
+
+    def keep(self, record: WholeRecord, size: int) -> None:
+        self._records.append((record, size))
+        self._size += size
+        while self._size > LATEST_BYTES:
+            self._size -= self._records.popleft()[1]
 
 
 class Recorder:
@@ -36,6 +54,7 @@ class Recorder:
         self._observers = observers
         self._counted = counted
         self._unsynced: deque[_UnsyncedRecord] = deque()
+        self._latest = _LatestRecords()
         store.commit.on_durable(self._acknowledge)
 
     async def record(
@@ -59,16 +78,21 @@ class Recorder:
             outcome=outcome,
         )
         try:
-            offset = self._store.append(attempt)
+            written = self._store.append(attempt)
         except RecordError as error:
             unusable = Failed(Failure.of(error))
             attempt = msgspec.structs.replace(attempt, outcome=unusable, final=True)
-            offset = self._store.append(attempt)
+            written = self._store.append(attempt)
+        attempt = written.attempt
+        whole = WholeRecord(item.task, attempt)
+        if self._observers:
+            self._latest.keep(whole, written.size + len(item.task.row.raw))
         if attempt.outcome.result is not NOTHING:
             slim = msgspec.structs.replace(attempt.outcome, result=NOTHING)
             attempt = msgspec.structs.replace(attempt, outcome=slim)
+        replaced = rollout.replaces if attempt.final else None
         self._unsynced.append(
-            _UnsyncedRecord(attempt, offset, rollout.replaces if attempt.final else None)
+            _UnsyncedRecord(attempt, written.offset, replaced, weakref.ref(whole))
         )
         await self._store.commit.keep_pace()
         return attempt
@@ -83,6 +107,6 @@ class Recorder:
             if self._observers:
                 path = self._store.journal_path
                 self._observers.put(
-                    AttemptRecorded(attempt, path, written.offset, written.replaced)
+                    AttemptRecorded(attempt, path, written.offset, written.replaced, written.whole)
                 )
         self._counted()

@@ -8,6 +8,7 @@ from rollgym.records.attempt import (
     RecordState,
     SchemaVersionError,
     decode_attempt,
+    encode_and_read,
     encode_attempt,
 )
 from rollgym.records.failure import (
@@ -105,6 +106,7 @@ __all__ = [
     "boundary",
     "decode_attempt",
     "derive_seed",
+    "encode_and_read",
     "encode_attempt",
     "error_of",
 ]

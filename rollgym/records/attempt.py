@@ -86,7 +86,12 @@ _CHECKSUM_SIZE = len(_CHECKSUM_NAME) + len(b'01234567"}')
 
 
 def encode_attempt(attempt: Attempt) -> bytes:
-    """Return the line of an attempt, with its newline.
+    """The line of an attempt, as `encode_and_read` gives it. Raises RecordError."""
+    return encode_and_read(attempt)[0]
+
+
+def encode_and_read(attempt: Attempt) -> tuple[bytes, Attempt]:
+    """Return the line of an attempt, with its newline, and the attempt as the line says it.
 
     Structs are not checked when they are made, and a `result` holds whatever bytes the worker
     gave. So the line is decoded again here, and every line of a journal can be read. Raises
@@ -99,10 +104,11 @@ def encode_attempt(attempt: Attempt) -> bytes:
             encoded = encoded.replace(b"\n", b" ")
         if not encoded.isascii():
             encoded.decode("utf-8")
-        _DECODER.decode(encoded)
+        read = _DECODER.decode(encoded)
     except (TypeError, ValueError, OverflowError) as error:
         raise RecordError(f"the record cannot be written as JSON: {error}") from error
-    return b"".join((memoryview(encoded)[:-1], b',"crc32":"%08x"}\n' % crc32(encoded)))
+    line = b"".join((memoryview(encoded)[:-1], b',"crc32":"%08x"}\n' % crc32(encoded)))
+    return line, read
 
 
 def decode_attempt(line: bytes) -> Attempt:

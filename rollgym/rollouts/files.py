@@ -1,8 +1,9 @@
 """The files of a collection: appended to while it runs, and reconciled with its journal.
 
-`RolloutFiles` is an observer. It reads each recorded attempt back from the journal and appends its
-row. It may be killed or miss events, so `reconcile` compares the files with the journal and repairs
-them, before a collection and whenever events were missed.
+`RolloutFiles` is an observer. It appends the row of each recorded attempt, which it reads back from
+the journal where it is no longer in memory. It may be killed or miss events, so `reconcile`
+compares the files with the journal and repairs them, before a collection and whenever events were
+missed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -64,8 +65,8 @@ class RolloutFiles(Closable):
         reconciled = self._reconciled
         for start in range(0, len(events), _BATCH):
             part = [e for e in events[start : start + _BATCH] if isinstance(e, AttemptRecorded)]
-            output = [self._counted_line(self._recorded(e)) for e in part if _is(e, Completed)]
-            failures = [self._failure_line(self._recorded(e)) for e in part if _is(e, Failed)]
+            output = [self._counted_line(*self._recorded(e)) for e in part if _is(e, Completed)]
+            failures = [failure_row(*self._recorded(e)).raw + b"\n" for e in part if _is(e, Failed)]
             with self._lock.held():
                 # An abandoned call must not write into files that were reconciled since.
                 if self._reconciled != reconciled:
@@ -119,11 +120,13 @@ class RolloutFiles(Closable):
             if isinstance(entry.attempt.outcome, Failed) and self._holds(entry.attempt.task):
                 yield entry.attempt
 
-    def _recorded(self, event: AttemptRecorded) -> Attempt:
-        return self._records.record(event.journal, event.offset)
+    def _recorded(self, event: AttemptRecorded) -> tuple[Task, Attempt]:
+        if whole := event.whole():
+            return whole.task, whole.attempt
+        attempt = self._records.record(event.journal, event.offset)
+        return self._tasks.task(attempt.task), attempt
 
-    def _counted_line(self, attempt: Attempt) -> bytes:
-        task = self._tasks.task(attempt.task)
+    def _counted_line(self, task: Task, attempt: Attempt) -> bytes:
         self._metrics.add(task, attempt)
         return output_row(task, attempt, self._seeds).raw + b"\n"
 

@@ -15,10 +15,10 @@ outcome does not run again. A run can be given more tasks and repeats than it ha
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rollgym.closing import Closable
-from rollgym.records import Attempt, RecordState, Task, encode_attempt
+from rollgym.records import Attempt, RecordState, Task, encode_and_read
 from rollgym.store.blobs import BlobStore
 from rollgym.store.disk import Disk, sync_path
 from rollgym.store.errors import storage_errors
@@ -32,6 +32,14 @@ from rollgym.store.progress import Progress, Status
 from rollgym.store.reader import run_records
 
 Replay = Callable[[Attempt, RecordState], None]
+
+
+class AppendedRecord(NamedTuple):
+    """A record that was written, as it is read from the journal."""
+
+    attempt: Attempt
+    offset: int
+    size: int
 
 
 class RunStore(Closable):
@@ -91,9 +99,10 @@ class RunStore(Closable):
             )
         self._claimed = True
 
-    def append(self, attempt: Attempt) -> int:
-        """Write a record and return its offset. Raises RecordError, StorageError."""
-        return self.commit.append(encode_attempt(attempt))
+    def append(self, attempt: Attempt) -> AppendedRecord:
+        """Write a record. Raises RecordError, StorageError."""
+        line, read = encode_and_read(attempt)
+        return AppendedRecord(read, self.commit.append(line), len(line))
 
     def close(self) -> None:
         """Release files and locks. Does not flush."""

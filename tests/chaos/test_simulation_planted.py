@@ -15,6 +15,7 @@ from rollgym.metrics import Metrics
 from rollgym.records import Attempt, Completed, Failed, Failure, Outcome, RecordState
 from rollgym.store import Progress, RunStore, journal, opening
 from rollgym.store.journal import GroupCommit
+from rollgym.store.run import AppendedRecord
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.invariants import Violation
 from tests.simulation.simulate import plan_of, simulate
@@ -90,9 +91,9 @@ def test_failed_attempts_left_out_of_the_journal_are_found(
 ) -> None:
     append = RunStore.append
 
-    def forgetful(self: RunStore, attempt: Attempt) -> int:
+    def forgetful(self: RunStore, attempt: Attempt) -> AppendedRecord:
         if isinstance(attempt.outcome, Failed) and not attempt.final:
-            return 0
+            return AppendedRecord(attempt, 0, 0)
         return append(self, attempt)
 
     monkeypatch.setattr(RunStore, "append", forgetful)

@@ -15,11 +15,14 @@ from rollgym.engine import (
     CollectionStarted,
     Event,
     Fixed,
+    WholeRecord,
     WorkItem,
     observers,
+    recorder,
 )
 from rollgym.records import (
     NOTHING,
+    Attempt,
     Completed,
     Failed,
     FailureKind,
@@ -27,7 +30,7 @@ from rollgym.records import (
     TaskError,
     decode_attempt,
 )
-from rollgym.store import Status
+from rollgym.store import RecordLookup, Status
 from tests.collecting import Collector, complete
 
 
@@ -90,6 +93,41 @@ def test_a_recorded_attempt_can_be_read_where_the_event_says(tmp_path: Path) -> 
                 stored = decode_attempt(file.readline())
             assert stored.key == event.attempt.key
             assert bytes(stored.outcome.result) == b'{"text":"long"}'
+
+
+class ReadingAtOnce(Recording):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[WholeRecord | None, Attempt]] = []
+
+    def observe(self, events: Sequence[Event]) -> None:
+        super().observe(events)
+        for event in events:
+            if isinstance(event, AttemptRecorded):
+                with RecordLookup() as records:
+                    stored = records.record(event.journal, event.offset)
+                self.found.append((event.whole(), stored))
+
+
+@pytest.mark.parametrize("bound", [1 << 20, 0])
+def test_only_the_latest_records_are_in_memory_just_as_in_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: int
+) -> None:
+    monkeypatch.setattr(recorder, "LATEST_BYTES", bound)
+    reading = ReadingAtOnce()
+
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        return Completed(1, measures={"steps": 2}, result=msgspec.Raw(b'{"text":\n"long"}'))
+
+    Collector(tmp_path, count=20)(worker, observers=[reading])
+    assert len(reading.found) == 20
+    for whole, stored in reading.found:
+        if bound:
+            assert whole is not None
+            assert msgspec.json.encode(whole.attempt) == msgspec.json.encode(stored)
+            assert whole.task.index == stored.task
+        else:
+            assert whole is None
 
 
 def test_a_replaced_outcome_is_named(tmp_path: Path) -> None:

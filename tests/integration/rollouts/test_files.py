@@ -241,10 +241,10 @@ def test_an_observer_that_was_left_behind_writes_nothing_more(
         events = folder.append(*further)
         output_line = files._counted_line
 
-        def slowly(attempt: Attempt) -> bytes:
+        def slowly(task: Task, attempt: Attempt) -> bytes:
             begun.set()
             assert go_on.wait(30)
-            return output_line(attempt)
+            return output_line(task, attempt)
 
         monkeypatch.setattr(files, "_counted_line", slowly)
         left_behind = threading.Thread(target=files.observe, args=(events,))

@@ -316,7 +316,7 @@ def test_records_written_while_a_journal_is_read_are_left_out(
 def test_every_reader_names_the_line_of_an_edited_reward(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with make_run(run) as store:
-        offsets = [store.append(record(task, outcome=Completed(0.25))) for task in range(3)]
+        offsets = [store.append(record(task, outcome=Completed(0.25))).offset for task in range(3)]
     path = run / "journal.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     lines[1] = lines[1].replace(b'"reward":0.25', b'"reward":1.00')
