@@ -94,7 +94,8 @@ def named_temperatures(text: str) -> set[float]:
     """
     with_unit: set[float] = set()
     without_unit: set[float] = set()
-    text = _MINUS.sub("-", text)
+    if "minus" in text or not text.isascii():
+        text = _MINUS.sub("-", text)
     start, unit = len(text), ""
     for found in reversed(list(_NUMBER.finditer(text))):
         number, own_unit = found.groups()

@@ -14,6 +14,13 @@ from rollgym.records.decoding import JsonDecoder
 
 T = TypeVar("T")
 _FIELDS = JsonDecoder(dict[str, msgspec.Raw])
+
+
+class _Skipped(msgspec.Struct):
+    """Any JSON object; the values of its fields are checked and skipped."""
+
+
+_OBJECT = JsonDecoder(_Skipped)
 _DECODERS: dict[Any, JsonDecoder[Any]] = {}
 
 
@@ -42,13 +49,19 @@ class Row:
         self._fields: dict[str, msgspec.Raw] | None = None
 
     @classmethod
-    def parse(cls, line: bytes) -> Self:
-        """Check and wrap a line. Raises RowError with the reason and the byte."""
+    def parse(cls, line: bytes, *, lazily: bool = False) -> Self:
+        """Check and wrap a line. Raises RowError with the reason and the byte.
+
+        With `lazily`, the fields are only separated when one is read.
+        """
         row = cls(line.strip(b" \t\r\n"))
         try:
             if not row.raw.isascii():
                 row.raw.decode("utf-8")
-            row._fields = _FIELDS.decode(row.raw)
+            if lazily:
+                _OBJECT.decode(row.raw)
+            else:
+                row._fields = _FIELDS.decode(row.raw)
         except UnicodeDecodeError as error:
             raise RowError(f"not UTF-8 text at byte {error.start}") from error
         except msgspec.ValidationError as error:

@@ -224,7 +224,7 @@ def same_value(one: msgspec.Raw | None, other: msgspec.Raw) -> bool:
     """Whether two pieces of JSON have the same value, in any form."""
     if one is None:
         return False
-    if bytes(one) == bytes(other):
+    if one == other:
         return True
     try:
         return _equal(decode_json(one), decode_json(other))

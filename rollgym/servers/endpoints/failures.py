@@ -170,7 +170,7 @@ def _failed_try(
 def json_object(body: bytes, redact: Redact) -> bytes | FailedTry:
     """The body of a successful response, if it is one JSON object."""
     try:
-        return Row.parse(body).raw
+        return Row.parse(body, lazily=True).raw
     except RowError as error:
         said = _one_line(redact(body[:_BODY_LIMIT].decode("utf-8", "replace")))
         what = f"{said!r}, which is not a JSON object ({error})" if said else "an empty body"
