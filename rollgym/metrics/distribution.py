@@ -14,7 +14,9 @@ the first at every earlier moment, so its numbers are complete, and the kept nam
 the order of adding.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from typing import Generic, Protocol, TypeVar
 
@@ -22,6 +24,7 @@ from rollgym.metrics.exact import Moments
 from rollgym.metrics.summary import DistributionSummary
 
 NAME_LIMIT = 256
+MOST_WAITING = 1_000
 FLOOR = 2.0**-40
 CEILING = 2.0**64
 
@@ -67,57 +70,80 @@ class QuantileSketch:
         return None
 
 
+class CountedValues:
+    """The moments, extremes and quantiles of values, of which equal ones are added together."""
+
+    __slots__ = ("highest", "lowest", "moments", "sketch")
+
+    def __init__(self) -> None:
+        self.moments = Moments()
+        self.sketch = QuantileSketch()
+        self.lowest = inf
+        self.highest = -inf
+
+    def add_all(self, values: Iterable[float]) -> None:
+        for given, times in Counter(values).items():
+            value = given + 0.0
+            self.moments.add(value, times)
+            self.sketch.add(value, times)
+            self.lowest = min(self.lowest, value)
+            self.highest = max(self.highest, value)
+
+    def at_rank(self, rank: int) -> float | None:
+        """About the value at a rank, counted from 0."""
+        # The sketch rounds down to a rank, so aim at the middle of it, clear of float rounding.
+        return self.sketch.quantile((rank + 0.5) / (self.moments.count - 1))
+
+
 class Distribution:
     """Summary statistics of a stream of finite numbers, in bounded memory.
 
     Integers count as the float that a journal would return for them, and -0.0 counts as 0.0, so
-    that a minimum is unambiguous.
+    that a minimum is unambiguous. Values wait until there are many, or until a number is asked for:
+    there are mostly few different ones.
     """
 
-    __slots__ = ("_highest", "_lowest", "_moments", "_sketch")
+    __slots__ = ("_counted", "_waiting")
 
     def __init__(self) -> None:
-        self._moments = Moments()
-        self._sketch = QuantileSketch()
-        self._lowest = inf
-        self._highest = -inf
+        self._counted = CountedValues()
+        self._waiting = array("d")
 
     def add(self, value: float) -> None:
-        value = float(value) + 0.0
-        self._moments.add(value)
-        self._sketch.add(value)
-        self._lowest = min(self._lowest, value)
-        self._highest = max(self._highest, value)
+        self._waiting.append(value)
+        if len(self._waiting) >= MOST_WAITING:
+            self._count()
 
     @property
     def count(self) -> int:
-        return self._moments.count
+        return self._count().moments.count
 
     @property
     def mean(self) -> float | None:
         """The exact mean, rounded once; None without values, like everything below."""
-        return self._moments.mean
+        return self._count().moments.mean
 
     @property
     def std(self) -> float | None:
         """The population standard deviation (ddof=0)."""
-        return self._moments.std
+        return self._count().moments.std
 
     @property
     def min(self) -> float | None:
-        return self._lowest if self.count else None
+        return self._counted.lowest if self.count else None
 
     @property
     def max(self) -> float | None:
-        return self._highest if self.count else None
+        return self._counted.highest if self.count else None
 
     def quantile(self, q: float) -> float | None:
         """The value at rank floor(q * (count - 1)), from 0, to within one percent of itself.
 
         Never outside the extremes. Raises ValueError unless 0 <= q <= 1.
         """
-        bucket = self._sketch.quantile(q)
-        return None if bucket is None else min(max(bucket, self._lowest), self._highest)
+        counted = self._count()
+        bucket = counted.sketch.quantile(q)
+        return None if bucket is None else min(max(bucket, counted.lowest), counted.highest)
 
     def summary(self) -> DistributionSummary:
         return DistributionSummary(
@@ -131,6 +157,13 @@ class Distribution:
             p90=self.quantile(0.90),
             p99=self.quantile(0.99),
         )
+
+    def _count(self) -> CountedValues:
+        """Count the values that wait."""
+        if self._waiting:
+            self._counted.add_all(self._waiting)
+            self._waiting = array("d")
+        return self._counted
 
 
 class _Statistic(Protocol):

@@ -30,8 +30,10 @@ class _Totals:
         if use.cost is not None:
             self.cost = (self.cost or 0) + use.cost
         self.seconds.add(use.seconds)
-        self.queued.add(use.queued)
-        self.first_token.add(use.first_token)
+        if use.queued:
+            self.queued.add(use.queued)
+        if use.first_token:
+            self.first_token.add(use.first_token)
 
 
 class ModelTotals:

@@ -12,15 +12,14 @@ matter.
 """
 
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import lru_cache
-from math import inf, isfinite
+from math import isfinite
 from typing import Self
 
-from rollgym.metrics.distribution import QuantileSketch
-from rollgym.metrics.exact import Moments, rounded
+from rollgym.metrics.distribution import CountedValues
+from rollgym.metrics.exact import rounded
 
 EXACT_VALUES = 10_000
 
@@ -37,30 +36,6 @@ def _keys(field: str) -> tuple[str, str, str, str, str]:
     return f"mean/{field}", f"max/{field}", f"min/{field}", f"median/{field}", f"std/{field}"
 
 
-class _Counted:
-    """Values that are no longer kept."""
-
-    __slots__ = ("highest", "lowest", "moments", "sketch")
-
-    def __init__(self) -> None:
-        self.moments = Moments()
-        self.sketch = QuantileSketch()
-        self.lowest = inf
-        self.highest = -inf
-
-    def add(self, values: Iterable[float]) -> None:
-        for value, times in Counter(values).items():
-            self.moments.add(value, times)
-            self.sketch.add(value, times)
-            self.lowest = min(self.lowest, value)
-            self.highest = max(self.highest, value)
-
-    def at(self, rank: int) -> float | None:
-        """About the value at a rank, counted from 0."""
-        # The sketch rounds down to a rank, so aim at the middle of it, clear of float rounding.
-        return self.sketch.quantile((rank + 0.5) / (self.moments.count - 1))
-
-
 class FieldStatistics:
     """Mean, extremes, median and sample standard deviation of a stream, in bounded memory.
 
@@ -72,7 +47,7 @@ class FieldStatistics:
 
     def __init__(self) -> None:
         self._waiting = array("d")
-        self._counted: _Counted | None = None
+        self._counted: CountedValues | None = None
         self._non_finite = 0
 
     @classmethod
@@ -88,18 +63,18 @@ class FieldStatistics:
             return
         self._waiting.append(value)
         if len(self._waiting) > EXACT_VALUES:
-            self._count(self._counted or _Counted())
+            self._count(self._counted or CountedValues())
 
     def add_to(self, entry: dict[str, float], field: str) -> None:
         """Add the statistics to an entry, each under its key, such as `mean/reward`."""
         counted = self._counted
         if counted is None:
-            counted, ordered = _Counted(), sorted(self._waiting)
-            counted.add(ordered)
+            counted, ordered = CountedValues(), sorted(self._waiting)
+            counted.add_all(ordered)
             at: Callable[[int], float | None] = ordered.__getitem__
         else:
             self._count(counted)
-            at = counted.at
+            at = counted.at_rank
         lowest, highest = counted.lowest, counted.highest
         if lowest == highest and not self._non_finite:
             add_constant(entry, field, lowest)
@@ -112,9 +87,9 @@ class FieldStatistics:
         if self._non_finite:
             entry[f"num_non_finite/{field}"] = self._non_finite
 
-    def _count(self, counted: _Counted) -> None:
+    def _count(self, counted: CountedValues) -> None:
         """Count the values that wait; from now on, the median is sketched."""
-        counted.add(self._waiting)
+        counted.add_all(self._waiting)
         self._counted, self._waiting = counted, array("d")
 
 
