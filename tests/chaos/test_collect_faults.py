@@ -348,7 +348,7 @@ def test_whatever_hangs_ends_at_the_deadline_of_the_rollout_and_is_called_off(
     with in_background(minded(Mind())) as model:
         work = Workspace(tmp_path, model.base_url, [*hanging, troubled(len(places))])
         collected = work.collect("+rollout_timeout=3", "+num_samples_in_parallel=5")
-        wait_until(lambda: model.disconnects == 1)
+        wait_until(lambda: model.disconnects >= 1)
     assert collected.kinds == {n: [FailureKind.TIMEOUT] for n in range(len(places))}
     assert list(collected.rows) == [len(places)]
     assert collected.seconds < LONGEST

@@ -92,7 +92,10 @@ def test_a_storm_of_long_errors_leaves_short_ones(tmp_path: Path) -> None:
     with in_background(minded(Mind())) as model:
         work = Workspace(tmp_path, model.base_url, rows)
         work.pool["max_retries"] = 0
-        collected = work.collect("+max_attempts=1", "+num_samples_in_parallel=32")
+        # By chance, many that fail alike may end in a row.
+        collected = work.collect(
+            "+max_attempts=1", "+num_samples_in_parallel=32", "+max_same_failures=0"
+        )
     assert collected.coverage["completed"] == 0
     assert collected.all_kinds == {
         FailureKind.TOOL,

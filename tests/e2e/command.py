@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROLLGYM = Path(sys.executable).with_name("rollgym")
-PATIENCE = 60.0
+PATIENCE = 100.0
 
 
 class Ended:

@@ -43,7 +43,7 @@ async def failure_of(call: Awaitable[bytes]) -> RolloutError:
     return caught.value
 
 
-async def until(holds: Callable[[], bool], within: float = 10.0) -> None:
+async def until(holds: Callable[[], bool], within: float = 60.0) -> None:
     async with asyncio.timeout(within):
         while not holds():  # noqa: ASYNC110 - nobody tells when it does
             await asyncio.sleep(0.002)
