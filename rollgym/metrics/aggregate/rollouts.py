@@ -54,10 +54,9 @@ def numbers_of(rollout: Rollout) -> dict[str, float]:
 
 def _add_numbers(numbers: dict[str, float], fields: Mapping[str, object]) -> None:
     for name, value in fields.items():
-        if isinstance(value, int | float) and not name.startswith(_BOOKKEEPING):
-            found = number(value)
-            if found is not None:
-                numbers[name] = found
+        found = number(value)
+        if found is not None and not name.startswith(_BOOKKEEPING):
+            numbers[name] = found
 
 
 def task_of(rollout: Rollout) -> int:
