@@ -23,6 +23,7 @@ from tests.ports import free_port
 from webgym.browser.chromium.process_tree import read_groups
 from webgym.browser.contract.answers import Observe, StepAnswer
 from webgym.browser.contract.commands import ClickCoords, VisitPage
+from webgym.browser.master.registration import node_hash
 from webgym.client.client import BrowserClient, BrowserSession
 
 PATIENCE = 60.0
@@ -116,6 +117,10 @@ class Load:
     def end(self) -> None:
         """Let every worker finish its episode."""
         self._ending = True
+
+    def sessions_at(self, url: str) -> int:
+        """How many sessions of the node at this URL the workers use now."""
+        return sum(node == node_hash(url) for node, _ in self._held)
 
     async def everybody_finishes(self, episodes: int, why: str) -> None:
         """Until each worker has finished so many more."""

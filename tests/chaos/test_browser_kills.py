@@ -133,7 +133,7 @@ def test_killed_nodes_and_masters_come_back(tmp_path: Path, workers: int) -> Non
         node = nodes[0]
         async with at_work(master.url, workers) as load:
             for kills in range(1, MOST_KILLS + 1):
-                await until(lambda: bool(node.processes("renderer")), "the node has a session")
+                await until(lambda: load.sessions_at(node.url) > 0, "the node has a session")
                 await restarted(node, kills + 1)
                 await load.everybody_finishes(1, "after the node is back")
                 if load.errors:

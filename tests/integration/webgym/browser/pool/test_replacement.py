@@ -17,13 +17,14 @@ QUICK = {"ping_interval": 0.2, "ping_timeout": 10.0, "memory_interval": 0.1}
 
 
 @pytest.mark.parametrize(
-    ("number", "reason"), [(signal.SIGKILL, "was killed"), (signal.SIGSTOP, "did not answer")]
+    ("number", "reason", "ping_timeout"),
+    [(signal.SIGKILL, "was killed", 60.0), (signal.SIGSTOP, "did not answer", 5.0)],
 )
 def test_a_browser_that_dies_or_hangs_is_replaced_and_other_sessions_do_not_notice(
-    folder: Path, number: int, reason: str
+    folder: Path, number: int, reason: str, ping_timeout: float
 ) -> None:
     async def scenario() -> None:
-        settings = QUICK | {"ping_timeout": 3.0}
+        settings = QUICK | {"ping_timeout": ping_timeout}
         async with pooled(capacity=4, sessions_per_browser=2, **settings) as pools:
             sessions = await pools.open(4)
             victim, survivor = pools.pids()
