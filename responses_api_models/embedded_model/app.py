@@ -26,6 +26,7 @@ from responses_api_models.embedded_model.grammar import call_grammar
 from rollgym.records import ModelMalformedError, ModelRequestError, ModelUnavailableError, Row
 from rollgym.servers import EndpointModelConfig, ModelServer, ServerDirectory
 from rollgym.servers.endpoints import EndpointPool, EndpointSettings
+from rollgym.servers.endpoints.times import note_first_token
 from rollgym.servers.episode import TAKES_TOKENS
 from rollgym.servers.exact_tokens import ExactTokens, last_tokens, require_tokens, tagged_calls
 from rollgym.servers.gguf import BUNDLED_MODEL, GgufProcess, gguf_settings
@@ -149,6 +150,7 @@ class EmbeddedModel(ModelServer):
         asked = decoded(params.raw, ModelRequestError, "the request")
         request = chat_request(asked)
         completion = await self._complete(request, last_tokens(asked.get("input")))
+        note_first_token(completion)
         response = response_from_chat(completion, asked)
         if self.config.gives_tokens:
             require_tokens(response["output"][-1])

@@ -14,6 +14,8 @@ import msgspec
 
 DOLLAR = 10**12
 """Picodollars in a dollar."""
+_SHOWN_WAIT = 0.001
+"""Seconds per call from which the wait for a slot is worth a word."""
 _PER_TOKEN = DOLLAR // 10**6
 """Picodollars per token for a price of one dollar per million tokens."""
 
@@ -109,7 +111,7 @@ class ModelUse(msgspec.Struct, frozen=True, omit_defaults=True):
             parts.append(f"${self.cost / DOLLAR:,.4f}")
         if self.calls and self.seconds:
             parts.append(f"{self.seconds / self.calls:.3g} s per call")
-            if self.queued:
+            if self.queued / self.calls >= _SHOWN_WAIT:
                 parts.append(f"{self.queued / self.calls:.2g} s of it in the queue")
             if self.timed:
                 parts.append(f"first token after {self.first_token / self.timed:.2g} s")
