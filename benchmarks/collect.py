@@ -5,14 +5,14 @@ commands collect the same rollouts: a loop that does nothing but that (see `bare
 `ng_collect_rollouts`, with the servers in its process or in that of an `ng_run`.
 
 *CPU per rollout* is the slope between a large and a small run: what the start costs is in both, and
-falls out; it is told as a figure of its own. Each command's large run takes a few seconds, so that
+falls out; it is a figure of its own. Each command's large run takes a few seconds, so that
 the slope is not noise. *Ratios* are taken within a round, in which the commands run one after
-another, in the opposite order in every other round. The median of the rounds is told, with the
+another, in the opposite order in every other round. The median of the rounds is reported, with the
 least and the greatest: a neighbour on the machine slows all commands of a round, or one of them in
 one round. *Throughput* is such a slope, too. It
 is compared with what the latency of the model allows, and with one core for the CPU that a rollout
 took in the same runs; the lower of the two is the limit, and the figure's name says which it was.
-Of its rounds the best is told, because a neighbour can only slow it down.
+Of its rounds the best is reported, because a neighbour can only slow it down.
 
     python -m benchmarks.collect            # all figures; exits 1 when a goal is missed
     python -m benchmarks.collect --quick    # does everything once; its figures mean nothing

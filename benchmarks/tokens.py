@@ -5,7 +5,7 @@ of the whole prompt, the sampled ids and their log probabilities, if they are as
 
 *Bytes* are those of `rollgym_tokens` in a row, compared with whole prompts on every item, as the
 model server sends them. *CPU* is the slope between a small and a large collection, so that what the
-start costs falls out; collections with and without tokens alternate, and the median ratio is told.
+start costs falls out; collections with and without tokens alternate; the median ratio is reported.
 
     python -m benchmarks.tokens            # all figures; exits 1 when a goal is missed
     python -m benchmarks.tokens --quick    # does everything once; its figures mean nothing
