@@ -17,17 +17,15 @@ from contextlib import ExitStack
 import msgspec
 
 from rollgym.engine.admission import Admission
-from rollgym.engine.breaker import Breaker
-from rollgym.engine.budget import Budget
 from rollgym.engine.concurrency import limit_for
 from rollgym.engine.coverage import Coverage, Ledger
+from rollgym.engine.early_end import EarlyEnd
 from rollgym.engine.observers import (
     AttemptStarted,
     CollectionEnded,
     CollectionStarted,
     Observer,
     Observers,
-    StopRequested,
 )
 from rollgym.engine.policy import Policy
 from rollgym.engine.recorder import Recorder
@@ -150,19 +148,15 @@ class _Collection:
         self._suspects = Suspects(self._marks.earlier)
         self._supervisor = Supervisor(worker, policy, self._post, self._marks)
         self._limit = limit_for(policy.concurrency)
-        self._breaker = Breaker(policy.max_same_failures)
-        self._budget = Budget(policy, store.progress.tokens, store.progress.cost)
         self._inbox: deque[tuple[Signal, OpenRollout]] = deque()
         self._wake = asyncio.Event()
+        self._end = EarlyEnd(
+            policy, stop, self._ledger, store.progress, observers=observers, wake=self._wake.set
+        )
         self._retries = 0
         self._retry_timer: asyncio.TimerHandle | None = None
-        self._drain_timer: asyncio.TimerHandle | None = None
-        self._drain_over = False
-        self._grace_timer: asyncio.TimerHandle | None = None
-        self._grace_over = False
-        self._source_error: SourceError | None = None
         self.request_timeout = self._supervisor.request_timeout
-        self._recorder = Recorder(store, self._ledger, observers, self._check_threshold)
+        self._recorder = Recorder(store, self._ledger, observers, self._end.check_threshold)
         stop.listen(self._wake.set)
 
     async def run(self) -> None:
@@ -177,13 +171,12 @@ class _Collection:
         self._observers.put(
             CollectionStarted(self._ledger.expected, self._ledger.groups, self._ledger.resumed)
         )
-        self._check_threshold()
-        self._stop_without_budget()
+        self._end.start()
         while True:
             await self._process_messages()
-            if self._stop.level or self._source_error:
+            if self._end.stopping:
                 self._drain()
-            elif self._grace_over:
+            elif self._end.grace_over:
                 await self._omit_stragglers()
             else:
                 self._admit()
@@ -194,8 +187,8 @@ class _Collection:
                 break
             await self._sleep()
         await self._store.commit.flush()
-        if self._source_error:
-            raise self._source_error
+        if self._end.source_error:
+            raise self._end.source_error
 
     async def _sleep(self) -> None:
         """Wait for the next message; let other tasks run even if there is one already."""
@@ -212,9 +205,9 @@ class _Collection:
     async def close(self) -> None:
         """Stop all workers, timers and observers."""
         self._stop.listen(lambda: None)
-        for timer in (self._retry_timer, self._drain_timer, self._grace_timer):
-            if timer is not None:
-                timer.cancel()
+        self._end.close()
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
         await self._supervisor.close()
         self._marks.close()
         if self._observers:
@@ -253,19 +246,12 @@ class _Collection:
         delay = self._retry_delay(rollout, outcome, now)
         seconds = now - rollout.started
         recorded = await self._recorder.record(rollout, outcome, seconds, final=delay is None)
-        self._budget.note(recorded.outcome)
-        self._stop_without_budget()
+        self._end.note_attempt(recorded.outcome)
         if delay is not None and not recorded.final:
             self._retries += 1
             self._admission.retry_at(now + delay, rollout)
             return
-        self._breaker.note(recorded.outcome)
-        if self._breaker.reason and not self._stop.level:
-            self._stop.give_up(self._breaker.reason)
-
-    def _stop_without_budget(self) -> None:
-        if self._budget.reason and not self._stop.level:
-            self._stop.give_up(self._budget.reason)
+        self._end.note_outcome(recorded.outcome)
 
     def _learn(self, rollout: OpenRollout, outcome: Outcome, now: float) -> None:
         """Adjust the limit on attempts in flight to completions and signs of overload."""
@@ -321,7 +307,7 @@ class _Collection:
         try:
             rollout = self._admission.fresh()
         except SourceError as error:
-            self._source_error = error
+            self._end.source_error = error
             self._wake.set()
             return None
         if rollout is None and not self._admission.exhausted:
@@ -342,27 +328,11 @@ class _Collection:
     def _finished(self) -> bool:
         if self._supervisor.in_flight or self._inbox:
             return False
-        if self._stop.level or self._source_error:
+        if self._end.stopping:
             return True
         return self._admission.exhausted and not self._admission.waiting and not self._suspects
 
     # Ending early.
-
-    def _check_threshold(self) -> None:
-        threshold = self._policy.completion_threshold
-        if threshold >= 1 or self._grace_timer is not None:
-            return
-        if self._ledger.resolved / max(1, self._ledger.expected) >= threshold:
-            self._grace_timer = self._loop.call_later(
-                self._policy.completion_grace_period, self._end_grace
-            )
-
-    def _end_grace(self) -> None:
-        self._grace_over = True
-        self._observers.put(
-            StopRequested("Enough rollouts are done; the others are omitted as stragglers.")
-        )
-        self._wake.set()
 
     async def _omit_stragglers(self) -> None:
         """Cancel running attempts, and omit all rollouts that are not running."""
@@ -374,7 +344,7 @@ class _Collection:
             fresh = self._fresh()
             if fresh is not None:
                 await self._omit(fresh)
-            elif self._source_error:
+            elif self._end.source_error:
                 return
             else:
                 await asyncio.sleep(0)
@@ -391,20 +361,7 @@ class _Collection:
 
     def _drain(self) -> None:
         """Start nothing more, and let running attempts finish within `drain_timeout`."""
-        if self._drain_timer is None:
-            running = len(self._supervisor.in_flight)
-            rollouts = f"{running} running rollout{'s' * (running != 1)}"
-            requested = f"Stopping after {rollouts}. Press Ctrl-C again to stop now."
-            why = self._source_error or self._stop.reason or requested
-            self._observers.put(StopRequested(str(why)))
-            self._drain_timer = self._loop.call_later(
-                self._policy.drain_timeout, self._end_draining
-            )
-        at_once = self._drain_over or self._stop.level is StopLevel.NOW
+        at_once = self._end.drain(len(self._supervisor.in_flight))
         for rollout in list(self._supervisor.in_flight):
             if at_once or self._waits(rollout.item.key):
                 self._supervisor.halt(rollout, Halt.STOP)
-
-    def _end_draining(self) -> None:
-        self._drain_over = True
-        self._wake.set()

@@ -1,0 +1,115 @@
+"""Ending a collection before every rollout has an outcome.
+
+*Stopping.* A request, an error of the source, a used-up budget and failures that repeat stop a
+collection: nothing more starts, and running attempts may finish within `drain_timeout`. A second
+request ends them at once.
+
+*Stragglers.* When a share of the rollouts (`completion_threshold`) has outcomes, the others get
+`completion_grace_period` to finish; then they are omitted.
+
+This module decides; the loop of the collection cancels and omits.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from rollgym.engine.breaker import Breaker
+from rollgym.engine.budget import Budget
+from rollgym.engine.coverage import Ledger
+from rollgym.engine.observers import Observers, StopRequested
+from rollgym.engine.policy import Policy
+from rollgym.engine.stop import Stop, StopLevel
+from rollgym.engine.work import SourceError
+from rollgym.records import Outcome
+from rollgym.store import Progress
+
+
+class EarlyEnd:
+    """Whether and how one collection ends early. `grace_over`: the stragglers are to be omitted."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        stop: Stop,
+        ledger: Ledger,
+        progress: Progress,
+        *,
+        observers: Observers,
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` is called when time has changed what is to be done."""
+        self.source_error: SourceError | None = None
+        self.grace_over = False
+        self._policy = policy
+        self._stop = stop
+        self._ledger = ledger
+        self._observers = observers
+        self._wake = wake
+        self._breaker = Breaker(policy.max_same_failures)
+        self._budget = Budget(policy, progress.tokens, progress.cost)
+        self._drain_timer: asyncio.TimerHandle | None = None
+        self._drain_over = False
+        self._grace_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether no further attempt may start."""
+        return bool(self._stop.level or self.source_error)
+
+    def start(self) -> None:
+        """Check what earlier collections of the run have reached already."""
+        self.check_threshold()
+        self._check_budget()
+
+    def note_attempt(self, outcome: Outcome) -> None:
+        """Count what an attempt used."""
+        self._budget.note(outcome)
+        self._check_budget()
+
+    def note_outcome(self, outcome: Outcome) -> None:
+        """Look for failures that repeat, in the outcome of a rollout."""
+        self._breaker.note(outcome)
+        if self._breaker.reason and not self._stop.level:
+            self._stop.give_up(self._breaker.reason)
+
+    def check_threshold(self) -> None:
+        """Begin the grace period when enough rollouts have outcomes."""
+        threshold = self._policy.completion_threshold
+        if threshold >= 1 or self._grace_timer is not None:
+            return
+        if self._ledger.resolved / max(1, self._ledger.expected) >= threshold:
+            loop = asyncio.get_running_loop()
+            self._grace_timer = loop.call_later(
+                self._policy.completion_grace_period, self._end_grace
+            )
+
+    def drain(self, running: int) -> bool:
+        """Return whether running attempts must end at once; the first call starts their time."""
+        if self._drain_timer is None:
+            rollouts = f"{running} running rollout{'s' * (running != 1)}"
+            requested = f"Stopping after {rollouts}. Press Ctrl-C again to stop now."
+            why = self.source_error or self._stop.reason or requested
+            self._observers.put(StopRequested(str(why)))
+            loop = asyncio.get_running_loop()
+            self._drain_timer = loop.call_later(self._policy.drain_timeout, self._end_draining)
+        return self._drain_over or self._stop.level is StopLevel.NOW
+
+    def close(self) -> None:
+        for timer in (self._drain_timer, self._grace_timer):
+            if timer is not None:
+                timer.cancel()
+
+    def _check_budget(self) -> None:
+        if self._budget.reason and not self._stop.level:
+            self._stop.give_up(self._budget.reason)
+
+    def _end_grace(self) -> None:
+        self.grace_over = True
+        self._observers.put(
+            StopRequested("Enough rollouts are done; the others are omitted as stragglers.")
+        )
+        self._wake()
+
+    def _end_draining(self) -> None:
+        self._drain_over = True
+        self._wake()
