@@ -8,7 +8,8 @@ from msgspec.structs import asdict
 
 from rollgym.export.open_source import open_source
 from rollgym.export.source import RolloutPosition, RolloutSource
-from rollgym.records.tokens import Branch, TokenError, branches_of
+from rollgym.records.packing import TokenError
+from rollgym.records.tokens import Branch, branches_of
 from rollgym.rollouts.token_rows import token_turns
 
 __all__ = ["RolloutBranch", "read_branches"]

@@ -19,21 +19,25 @@ Every sampled token is in the loss of one branch, the one in which it was sample
 
 *Tokens that do not fit together*, such as four log probabilities for five ids, are kept as far as
 they can be used, and `problem` says what is wrong. They are never in the loss.
-
-*Packing.* Ids and log probabilities are base64 of little-endian numbers. The digit before it is the
-size of a number in bytes: 2 to 8 for ids, 4 (float) or 8 (double) for log probabilities. Log
-probabilities are doubles only where floats are not the same numbers.
 """
 
-import sys
 from array import array
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
+
+from rollgym.records.packing import (
+    ID_CODE,
+    ID_SIZE,
+    TokenError,
+    as_ids,
+    pack_ids,
+    pack_numbers,
+    unpack_ids,
+    unpack_numbers,
+)
 
 PROMPT_IDS = "prompt_token_ids"
 SAMPLED_IDS = "generation_token_ids"
@@ -45,8 +49,6 @@ TOKEN_FIELDS = (PROMPT_IDS, SAMPLED_IDS, LOG_PROBS)
 MOST_ENDS = 16
 """The most branches that a next prompt is compared with."""
 _NUMBERS = frozenset({int, float})
-_CODE = "Q"
-_ID_SIZE = 8
 _FEW = 4
 """The most tokens that open the reasoning of a turn."""
 
@@ -59,10 +61,6 @@ class BreakReason(StrEnum):
     END = "end"
     TOOL_CALL = "tool_call"
     TEXT = "text"
-
-
-class TokenError(ValueError):
-    """The tokens of a rollout cannot be read; the message says which turn and why."""
 
 
 class TokenTurn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -160,14 +158,14 @@ class TokenLog:
             turn = TokenTurn(version=version, item=item, problem=sample.problem)
             self.turns.append(turn)
             return turn
-        prompt, sampled = _ids(sample.prompt), _ids(sample.sampled)
+        prompt, sampled = as_ids(sample.prompt), as_ids(sample.sampled)
         read = prompt.tobytes()
         end, keep, reason = self._longest_prefix(read)
         turn = TokenTurn(
             after=end.turn if end else None,
             keep=keep if end and reason else None,
-            prompt=_pack_ids(prompt[keep:]),
-            sampled=_pack_ids(sampled),
+            prompt=pack_ids(prompt[keep:]),
+            sampled=pack_ids(sampled),
             logprobs="" if sample.logprobs is None else pack_numbers(sample.logprobs),
             reason=reason,
             version=version,
@@ -187,7 +185,7 @@ class TokenLog:
         best, most = None, 0
         for end in reversed(self._ends):
             if prompt.startswith(end.ids):
-                return end, len(end.ids) // _ID_SIZE, ""
+                return end, len(end.ids) // ID_SIZE, ""
             if (common := _common(prompt, end.ids)) > most or best is None:
                 best, most = end, common
         if best is None:
@@ -199,7 +197,7 @@ class TokenLog:
 def _reason(end: _End, kept: int) -> BreakReason:
     if kept < end.prompt_length:
         return BreakReason.PROMPT
-    if kept >= len(end.ids) // _ID_SIZE - 1:
+    if kept >= len(end.ids) // ID_SIZE - 1:
         return BreakReason.END
     if end.kind.reasoning and kept < end.prompt_length + _FEW:
         return BreakReason.REASONING
@@ -311,92 +309,12 @@ def _kept(turn: TokenTurn, of_turn: Mapping[int, tuple[_Growing, int]]) -> list[
     return branch.ids[:keep]
 
 
-def pack_ids(ids: Sequence[int]) -> str:
-    """Raises TokenError for numbers that are not ids."""
-    return _pack_ids(_ids(ids))
-
-
-def unpack_ids(text: str) -> list[int]:
-    """Raises TokenError."""
-    if not text:
-        return []
-    size, data = _unpacked(text)
-    if size == 2:
-        return _little(array("H", data)).tolist()
-    if not 2 <= size <= _ID_SIZE:
-        raise TokenError(f"ids of {size} bytes are unknown")
-    wide = bytearray(len(data) // size * _ID_SIZE)
-    for byte in range(size):
-        wide[byte::_ID_SIZE] = data[byte::size]
-    return _little(array(_CODE, bytes(wide))).tolist()
-
-
-def pack_numbers(numbers: Sequence[float]) -> str:
-    """Pack log probabilities, in single precision where that is exact."""
-    if not numbers:
-        return ""
-    single = array("f", numbers)
-    if single.tolist() == list(numbers):
-        return "4" + b64encode(_little(single).tobytes()).decode()
-    return "8" + b64encode(_little(array("d", numbers)).tobytes()).decode()
-
-
-def unpack_numbers(text: str) -> list[float]:
-    """Raises TokenError."""
-    if not text:
-        return []
-    size, data = _unpacked(text)
-    if size not in (4, 8):
-        raise TokenError(f"log probabilities of {size} bytes are unknown")
-    return _little(array("f" if size == 4 else "d", data)).tolist()
-
-
-def _ids(ids: Sequence[int]) -> "array[int]":
-    if isinstance(ids, array):
-        return ids
-    try:
-        return array(_CODE, ids)
-    except (OverflowError, TypeError) as error:
-        raise TokenError(f"they are not ids: {error}") from error
-
-
-def _pack_ids(ids: "array[int]") -> str:
-    if not ids:
-        return ""
-    size = max(2, (max(ids).bit_length() + 7) // 8)
-    if size == 2:
-        return "2" + b64encode(_little(array("H", ids)).tobytes()).decode()
-    wide = _little(ids).tobytes()
-    data = bytearray(len(ids) * size)
-    for byte in range(size):
-        data[byte::size] = wide[byte::_ID_SIZE]
-    return f"{size}{b64encode(data).decode()}"
-
-
-def _unpacked(text: str) -> tuple[int, bytes]:
-    try:
-        size, data = int(text[0]), b64decode(text[1:], validate=True)
-    except (ValueError, Base64Error) as error:
-        raise TokenError(f"packed numbers cannot be read: {error}") from error
-    if not size or len(data) % size:
-        raise TokenError(f"{len(data)} bytes are not numbers of {size} bytes")
-    return size, data
-
-
-def _little(numbers: "array[Any]") -> "array[Any]":
-    """The numbers in little-endian order, or back."""
-    if sys.byteorder == "big":
-        numbers = numbers[:]
-        numbers.byteswap()
-    return numbers
-
-
 def _common(one: bytes, other: bytes) -> int:
     """The number of ids at the beginning that are the same."""
-    low, high = 0, min(len(one), len(other)) // _ID_SIZE + 1
+    low, high = 0, min(len(one), len(other)) // ID_SIZE + 1
     while high - low > 1:
         middle = (low + high) // 2
-        part = slice(low * _ID_SIZE, middle * _ID_SIZE)
+        part = slice(low * ID_SIZE, middle * ID_SIZE)
         if one[part] == other[part]:
             low = middle
         else:
@@ -409,7 +327,7 @@ def _checked(name: str, ids: object) -> "array[int]":
     if not isinstance(ids, list | tuple):
         raise TokenError(f"{name} is missing" if ids is None else f"{name} must be an array")
     try:
-        return array(_CODE, ids)
+        return array(ID_CODE, ids)
     except (OverflowError, TypeError) as error:
         raise TokenError(f"{name} must hold whole numbers from 0 to 2**64 - 1") from error
 

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from rollgym.records.decoding import JsonDecoder
+from rollgym.records.packing import TokenError
 from rollgym.records.tokens import (
     LOG_PROBS,
     PROMPT_IDS,
     ROW_FIELD,
     SAMPLED_IDS,
     TOKEN_FIELDS,
-    TokenError,
     TokenLog,
     TokenSample,
     TokenTurn,

@@ -5,19 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollgym.records.packing import (
+    TokenError,
+    pack_ids,
+    pack_numbers,
+    unpack_ids,
+    unpack_numbers,
+)
 from rollgym.records.tokens import (
     Branch,
     BreakReason,
-    TokenError,
     TokenLog,
     TokenSample,
     TokenTurn,
     TurnKind,
     branches_of,
-    pack_ids,
-    pack_numbers,
-    unpack_ids,
-    unpack_numbers,
 )
 
 IDS = st.lists(st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1)), max_size=30)

@@ -1,0 +1,99 @@
+"""Token ids and log probabilities as short texts.
+
+A text is base64 of little-endian numbers. The digit before it is the size of a number in bytes: 2
+to 8 for ids, 4 (float) or 8 (double) for log probabilities. Log probabilities are doubles only
+where floats are not the same numbers.
+"""
+
+import sys
+from array import array
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Sequence
+from typing import Any
+
+ID_CODE = "Q"
+"""How an `array` holds ids."""
+ID_SIZE = 8
+
+
+class TokenError(ValueError):
+    """The tokens of a rollout cannot be read; the message says which turn and why."""
+
+
+def as_ids(ids: Sequence[int]) -> "array[int]":
+    """Raises TokenError for numbers that are not ids."""
+    if isinstance(ids, array):
+        return ids
+    try:
+        return array(ID_CODE, ids)
+    except (OverflowError, TypeError) as error:
+        raise TokenError(f"they are not ids: {error}") from error
+
+
+def pack_ids(ids: Sequence[int]) -> str:
+    """Raises TokenError for numbers that are not ids."""
+    if not ids:
+        return ""
+    ids = as_ids(ids)
+    size = max(2, (max(ids).bit_length() + 7) // 8)
+    if size == 2:
+        return "2" + b64encode(_little(array("H", ids)).tobytes()).decode()
+    wide = _little(ids).tobytes()
+    data = bytearray(len(ids) * size)
+    for byte in range(size):
+        data[byte::size] = wide[byte::ID_SIZE]
+    return f"{size}{b64encode(data).decode()}"
+
+
+def unpack_ids(text: str) -> list[int]:
+    """Raises TokenError."""
+    if not text:
+        return []
+    size, data = _unpacked(text)
+    if size == 2:
+        return _little(array("H", data)).tolist()
+    if not 2 <= size <= ID_SIZE:
+        raise TokenError(f"ids of {size} bytes are unknown")
+    wide = bytearray(len(data) // size * ID_SIZE)
+    for byte in range(size):
+        wide[byte::ID_SIZE] = data[byte::size]
+    return _little(array(ID_CODE, bytes(wide))).tolist()
+
+
+def pack_numbers(numbers: Sequence[float]) -> str:
+    """Pack log probabilities, in single precision where that is exact."""
+    if not numbers:
+        return ""
+    single = array("f", numbers)
+    if single.tolist() == list(numbers):
+        return "4" + b64encode(_little(single).tobytes()).decode()
+    return "8" + b64encode(_little(array("d", numbers)).tobytes()).decode()
+
+
+def unpack_numbers(text: str) -> list[float]:
+    """Raises TokenError."""
+    if not text:
+        return []
+    size, data = _unpacked(text)
+    if size not in (4, 8):
+        raise TokenError(f"log probabilities of {size} bytes are unknown")
+    return _little(array("f" if size == 4 else "d", data)).tolist()
+
+
+def _unpacked(text: str) -> tuple[int, bytes]:
+    try:
+        size, data = int(text[0]), b64decode(text[1:], validate=True)
+    except (ValueError, Base64Error) as error:
+        raise TokenError(f"packed numbers cannot be read: {error}") from error
+    if not size or len(data) % size:
+        raise TokenError(f"{len(data)} bytes are not numbers of {size} bytes")
+    return size, data
+
+
+def _little(numbers: "array[Any]") -> "array[Any]":
+    """The numbers in little-endian order, or back."""
+    if sys.byteorder == "big":
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers
