@@ -274,7 +274,7 @@ class Grid(msgspec.Struct, frozen=True):
     entries: tuple[int | None, ...]
 
 
-class _End(NamedTuple):
+class _Cell(NamedTuple):
     """The content of a cell."""
 
     mark: str = _NOT_STARTED
@@ -288,7 +288,7 @@ def grid(connection: sqlite3.Connection, expected: int | None, repeats: int | No
     """
     tasks, numbers_of_repeats, numbers, marks = connection.execute(_ENDS).fetchone()
     places = list(zip(_INDEXES.decode(tasks), _INDEXES.decode(numbers_of_repeats), strict=True))
-    ends = list(map(_End, marks or "", _NUMBERS.decode(numbers)))
+    ends = list(map(_Cell, marks or "", _NUMBERS.decode(numbers)))
     cells = _placed(places, ends, expected or 0, repeats) or _in_order(places, ends)
     entries = [cell.entry for cell in cells]
     shown = [cell.mark for cell in cells]
@@ -307,10 +307,10 @@ def grid(connection: sqlite3.Connection, expected: int | None, repeats: int | No
 
 def _placed(
     places: Sequence[tuple[_Index, _Index]],
-    ends: Sequence[_End],
+    ends: Sequence[_Cell],
     expected: int,
     repeats: int | None,
-) -> list[_End]:
+) -> list[_Cell]:
     """Every rollout in its own cell; empty if that is not possible for all of them."""
     known = [(task, repeat) for task, repeat in places if task is not None and repeat is not None]
     if not known or len(known) < len(places):
@@ -318,13 +318,13 @@ def _placed(
     repeats = max(repeats or 1, 1 + max(repeat for _, repeat in known))
     if expected % repeats or (1 + max(task for task, _ in known)) * repeats > expected:
         return []
-    cells = [_End()] * expected
+    cells = [_Cell()] * expected
     for (task, repeat), end in zip(known, ends, strict=True):
         cells[task * repeats + repeat] = end
     return cells
 
 
-def _in_order(places: Sequence[tuple[_Index, _Index]], ends: Sequence[_End]) -> list[_End]:
+def _in_order(places: Sequence[tuple[_Index, _Index]], ends: Sequence[_Cell]) -> list[_Cell]:
     """By task and repeat; rollouts without them last."""
     order = [tuple(inf if index is None else index for index in place) for place in places]
     return [end for _, end in sorted(zip(order, ends, strict=True), key=itemgetter(0))]
