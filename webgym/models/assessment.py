@@ -37,7 +37,7 @@ from webgym.models.judge_questions import (
     support_question,
     wall_question,
 )
-from webgym.models.settings import Purpose
+from webgym.models.judge_settings import Purpose
 from webgym.tasks.task import FactGroup, WebTask
 from webgym.trajectory.records import EpisodeVerdict, Step, Trajectory
 

@@ -31,7 +31,7 @@ from webgym.browser.contract.answers import Picture
 from webgym.models.assessment import Assessor
 from webgym.models.judge import JudgeModels
 from webgym.models.judge_questions import ScreenshotStore
-from webgym.models.settings import JudgeSettings
+from webgym.models.judge_settings import JudgeSettings
 from webgym.models.task_checks import TaskCheckClient, start_url
 from webgym.models.verifiers import verify
 from webgym.tasks.task import WebTask
@@ -120,9 +120,9 @@ async def _run_until_stopped(
 class Evaluator(AsyncClosable):
     """Scores episodes whose screenshots are under `save_path`.
 
-    `openai_config` is a dict or a Hydra node (`webgym.models.settings`); None means that there is
-    no judge. Unknown keys are reported as UnknownKeyWarning and not used. Raises RefusedError if
-    the configuration cannot be used.
+    `openai_config` is a dict or a Hydra node (`webgym.models.judge_settings`); None means that
+    there is no judge. Unknown keys are reported as UnknownKeyWarning and not used. Raises
+    RefusedError if the configuration cannot be used.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ from rollgym.servers.context import seconds_left
 from webgym.episode.judging import count_judge_call
 from webgym.models.chat_model import ChatModel, ChatSettings
 from webgym.models.completion import Completion
-from webgym.models.settings import JudgeSettings, Purpose, PurposeSettings
+from webgym.models.judge_settings import JudgeSettings, Purpose, PurposeSettings
 
 LARGEST_REPLY = 100_000
 EXCERPT = 200

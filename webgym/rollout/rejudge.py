@@ -46,7 +46,7 @@ from webgym.episode.judging import completed, counting_judge_calls, judge
 from webgym.episode.log import PhaseTimes
 from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.models.evaluator import EVALUATION_TIMEOUT, Evaluator
-from webgym.models.settings import JudgeSettings
+from webgym.models.judge_settings import JudgeSettings
 from webgym.rollout.iteration import (
     ITERATION_ADVICE,
     IterationLabels,

@@ -12,7 +12,8 @@ from pydantic import Field, field_validator
 
 from rollgym.store import Setting
 from webgym.context.settings import ContextConfig
-from webgym.models.settings import JudgeSettings, ModelSettings, PolicySettings
+from webgym.models.judge_settings import JudgeSettings
+from webgym.models.settings import ModelSettings, PolicySettings
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.settings import Count, KeyOrigin, Natural, SettingsSection, Text, read_settings
 from webgym.utils.blocklist import BlocklistSettings

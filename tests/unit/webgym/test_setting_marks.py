@@ -3,7 +3,8 @@
 from typing import Any
 
 from rollgym.store import settings_identity
-from webgym.models.settings import JudgeSettings, PolicySettings, PurposeSettings
+from webgym.models.judge_settings import JudgeSettings, PurposeSettings
+from webgym.models.settings import PolicySettings
 from webgym.rollout.environment_settings import EnvironmentSettings
 
 JUDGE: dict[str, Any] = {"model": "judge", "max_completion_tokens": 10}

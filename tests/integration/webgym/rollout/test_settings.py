@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from webgym.browser.contract.profile import DEFAULT_PROFILE, HttpCredentials
-from webgym.models.settings import Purpose
+from webgym.models.judge_settings import Purpose
 from webgym.rollout.configuration import compose_config
 from webgym.rollout.session_settings import SessionSettings
 from webgym.rollout.settings import WebRolloutSettings

@@ -4,7 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rollgym.store import RefusedError
-from webgym.models.settings import JudgeSettings, Purpose
+from webgym.models.judge_settings import JudgeSettings, Purpose
 
 CONFIG: dict[str, Any] = {"model": "judge-7b", "base_url": "http://judge.test:8000"}
 
