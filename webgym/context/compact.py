@@ -25,6 +25,7 @@ from typing import ClassVar
 
 import msgspec
 
+from webgym.actions.space import Action
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.compact_lines import find_line, line_grammar, read_line, write_line
 from webgym.context.formats import (
@@ -39,8 +40,8 @@ from webgym.context.formats import (
 from webgym.context.labelled_page import LabelledPage
 from webgym.context.page_text import escape_control_tokens, escape_tags
 from webgym.context.page_view import AgentObservation, Round, cut_text, write_incidents
-from webgym.context.parsers.loose_json import ReplyError, Tolerances
-from webgym.context.parsers.reply import require_reply, split_thinking, well_formed
+from webgym.context.parsers.loose_json import Tolerances
+from webgym.context.parsers.reply import SplitReply, read_reply_with, require_reply
 from webgym.context.settings import ContextSettings
 from webgym.tasks.task import WebTask
 
@@ -123,23 +124,16 @@ class CompactFormat(PromptFormat):
         past: Sequence[Round],
         current: AgentObservation,
     ) -> ParsedReply:
-        tolerances = Tolerances()
-        parts = split_thinking(well_formed(text))
-        fields: dict[str, object] = {"thinking": parts.thinking} if parts.thinking else {}
         page = LabelledPage(current)
-        action, failure = None, None
-        try:
+
+        def read(parts: SplitReply, fields: dict[str, object], tolerances: Tolerances) -> Action:
             require_reply(parts, "one line")
-            line = find_line(parts.said, tolerances)
-            fields["action"] = line
+            fields["action"] = line = find_line(parts.said, tolerances)
             action = read_line(line, page, tolerances)
-        except ReplyError as error:
-            failure = str(error)
-        if action is not None:
             fields["action"] = write_line(action, page)
-        return ParsedReply(
-            fields=fields, action=action, failure=failure, tolerances=tolerances.names
-        )
+            return action
+
+        return read_reply_with(read, text)
 
     def grammar(self, settings: ContextSettings, task: WebTask, current: AgentObservation) -> str:
         return "\n".join(line_grammar(LabelledPage(current)))

@@ -22,11 +22,12 @@ ones are noted.
 """
 
 import re
+from collections.abc import Callable
 from itertools import islice
 
 import msgspec
 
-from webgym.actions.space import ActionError
+from webgym.actions.space import Action, ActionError
 from webgym.context.formats import ParsedReply
 from webgym.context.parsers.blocks import OPENING, find_call
 from webgym.context.parsers.calls import read_call
@@ -166,27 +167,44 @@ def _memory(body: str, tolerances: Tolerances) -> dict[str, object]:
             return {"memory": written}
 
 
-def parse_reply(text: str, settings: ContextSettings) -> ParsedReply:
-    """Parse a reply. Every text has a result, in a time that is bounded."""
+ReadAction = Callable[[SplitReply, dict[str, object], Tolerances], Action]
+"""Reads the action of a reply. It adds the other parts to the fields, and the differences to the
+tolerances. It raises ReplyError and ActionError."""
+
+
+def read_reply_with(read: ReadAction, text: str) -> ParsedReply:
+    """The reply whose action `read` reads, in any format. Every text has a result."""
     tolerances = Tolerances()
     parts = split_thinking(well_formed(text))
-    if parts.lone and not settings.thinking:
-        tolerances.note("lone_think_tag")
     fields: dict[str, object] = {"thinking": parts.thinking} if parts.thinking else {}
-    head = parts.said.partition(OPENING)[0]
     action, failure = None, None
     try:
-        require_reply(parts)
-        found = find_call(parts.said, tolerances)
-        head = found.head
-        if settings.thinking and not parts.tagged:
-            _require_nothing_after(tolerances)
-        action = read_call(found.call, settings.interaction_mode, tolerances)
+        action = read(parts, fields, tolerances)
     except (ReplyError, ActionError) as error:
         failure = str(error)
-    if len(head) <= LONGEST_REPLY and (head.strip() or action is not None):
-        fields |= read_sections(head, settings.prompt_version, tolerances)
     return ParsedReply(fields=fields, action=action, failure=failure, tolerances=tolerances.names)
+
+
+def parse_reply(text: str, settings: ContextSettings) -> ParsedReply:
+    """Parse a reply. Every text has a result, in a time that is bounded."""
+
+    def read(parts: SplitReply, fields: dict[str, object], tolerances: Tolerances) -> Action:
+        if parts.lone and not settings.thinking:
+            tolerances.note("lone_think_tag")
+        head, action = parts.said.partition(OPENING)[0], None
+        try:
+            require_reply(parts)
+            found = find_call(parts.said, tolerances)
+            head = found.head
+            if settings.thinking and not parts.tagged:
+                _require_nothing_after(tolerances)
+            action = read_call(found.call, settings.interaction_mode, tolerances)
+        finally:
+            if len(head) <= LONGEST_REPLY and (head.strip() or action is not None):
+                fields |= read_sections(head, settings.prompt_version, tolerances)
+        return action
+
+    return read_reply_with(read, text)
 
 
 def require_reply(parts: SplitReply, wanted: str = f"one {OPENING} block") -> None:

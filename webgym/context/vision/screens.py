@@ -24,7 +24,6 @@ import msgspec
 from webgym.actions.space import (
     FULL_SCALE,
     Action,
-    ActionError,
     HoverAndScroll,
     Point,
     PressKeys,
@@ -46,7 +45,7 @@ from webgym.context.formats import (
 from webgym.context.page_text import escape_tags
 from webgym.context.page_view import AgentObservation, Round, cut_text, write_incidents
 from webgym.context.parsers.loose_json import ReplyError, Tolerances
-from webgym.context.parsers.reply import require_reply, split_thinking, well_formed
+from webgym.context.parsers.reply import SplitReply, read_reply_with, require_reply
 from webgym.context.settings import ContextSettings
 from webgym.tasks.task import WebTask
 
@@ -187,20 +186,14 @@ class ScreenFormat(PromptFormat):
         past: Sequence[Round],
         current: AgentObservation,
     ) -> ParsedReply:
-        tolerances = Tolerances()
-        parts = split_thinking(well_formed(text))
-        fields: dict[str, object] = {"thinking": parts.thinking} if parts.thinking else {}
         width, height = screen_size(self.scale, current.page)
         screen = Screen(width, height, current, past[-1] if past else None)
-        action, failure = None, None
-        try:
+
+        def read(parts: SplitReply, fields: dict[str, object], tolerances: Tolerances) -> Action:
             require_reply(parts, "one action")
-            action = self.read_action(parts.said, screen, fields, tolerances)
-        except (ReplyError, ActionError) as error:
-            failure = str(error)
-        return ParsedReply(
-            fields=fields, action=action, failure=failure, tolerances=tolerances.names
-        )
+            return self.read_action(parts.said, screen, fields, tolerances)
+
+        return read_reply_with(read, text)
 
 
 def _screen_turn(current: AgentObservation, opening: str) -> ChatTurn:
