@@ -26,7 +26,7 @@ import msgspec
 from yarl import URL
 
 from tests.e2e.browsing import server
-from webgym.actions.space import Action, Answer, Viewport
+from webgym.actions.space import Action, GiveAnswer, Viewport
 from webgym.actions.tool_calls import read_action
 from webgym.browser.contract.answers import Incident, Observe, StepAnswer
 from webgym.browser.contract.commands import Command, InteractionMode, VisitPage
@@ -89,7 +89,7 @@ class Player:
                 continue
             action = as_a_model_says_it(decided, self._mode)
             self.taken.append(action)
-            if isinstance(action, Answer):
+            if isinstance(action, GiveAnswer):
                 return action.text
             viewport = Viewport(answer.page.width, answer.page.height)
             answer = await self._step(action.to_command(viewport))

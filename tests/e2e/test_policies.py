@@ -16,7 +16,7 @@ from rollgym.records import Row
 from tests.e2e.browsing import server
 from tests.e2e.solving import AT_ONCE, MODES, PATIENCE, sites, step_limit, truth_of
 from tests.integration.webgym.policies.commanding import serving
-from webgym.actions.space import Action, Answer, Viewport
+from webgym.actions.space import Action, GiveAnswer, Viewport
 from webgym.browser.chromium.executable import NoBrowserError, find_browser
 from webgym.browser.contract.answers import Observe, StepAnswer
 from webgym.browser.contract.commands import InteractionMode, VisitPage
@@ -74,7 +74,7 @@ class Episode:
         while len(self.actions) < self._limit:
             action = await self._decide(seen, http, url)
             self.actions.append(action)
-            if isinstance(action, Answer):
+            if isinstance(action, GiveAnswer):
                 return action.text
             viewport = Viewport(seen.page.width, seen.page.height)
             seen = await session.step(action.to_command(viewport), self._observe)
@@ -159,5 +159,5 @@ def test_a_blocked_page_ends_the_task_with_an_answer(played: Played) -> None:
     for mode in MODES:
         verdict, actions = played[mode, BLOCKED]
         assert (verdict.reward, verdict.blocked) == (0, True)
-        assert isinstance(actions[-1], Answer)
+        assert isinstance(actions[-1], GiveAnswer)
         assert "blocked" in actions[-1].text

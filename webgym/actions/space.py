@@ -60,12 +60,12 @@ __all__ = [
     "TOOLS",
     "Action",
     "ActionError",
-    "Answer",
     "Click",
     "CloseCurrentTab",
     "DoubleClick",
     "Drag",
     "DragBy",
+    "GiveAnswer",
     "GoBack",
     "Hover",
     "HoverAndScroll",
@@ -382,7 +382,7 @@ class Navigate(Action, frozen=True):
         return VisitPage(self.url)
 
 
-class Answer(Action, frozen=True):
+class GiveAnswer(Action, frozen=True):
     key = "answer"
     meaning = "give the final answer, which ends the task"
     verbs = both("answer")

@@ -19,8 +19,8 @@ import msgspec
 
 from webgym.actions.space import (
     Action,
-    Answer,
     Click,
+    GiveAnswer,
     GoBack,
     Hover,
     Mark,
@@ -124,7 +124,7 @@ def read_line(line: str, page: LabelledPage, tolerances: Tolerances) -> Action:
         case "press":
             return _keys(text)
         case _:
-            return Answer(text)
+            return GiveAnswer(text)
 
 
 def _one_string(verb: str, rest: str, page: LabelledPage, tolerances: Tolerances) -> str:
@@ -194,7 +194,7 @@ def write_line(action: Action, page: LabelledPage) -> str:
             return f"select {quote_json(option)} in {aim}"
         case PressKeys(keys):
             return f"press {quote_json('+'.join(keys))}"
-        case Answer():
+        case GiveAnswer():
             return f"answer {text}"
     return next(line for line, each in _PLAIN.items() if each == action)
 

@@ -21,7 +21,7 @@ import msgspec
 
 from rollgym.records import EnvironmentSessionError, RolloutKey, TaskError, VerifierError
 from rollgym.store import BlobStore
-from webgym.actions.space import Action, Answer, DragBy, GoBack, Mark, Point, Upload, Viewport
+from webgym.actions.space import Action, DragBy, GiveAnswer, GoBack, Mark, Point, Upload, Viewport
 from webgym.browser.contract.answers import Box, CommandFailure, Element, StepAnswer
 from webgym.browser.contract.commands import Command, UploadCoords, UploadFile, UploadId, VisitPage
 from webgym.browser.contract.errors import NavigationRefusedError, UnknownElementError
@@ -95,7 +95,7 @@ class WebEpisode:
                 self.ending = "blocked"
                 return
             action, feedback = await self._decide(current)
-            if isinstance(action, Answer):
+            if isinstance(action, GiveAnswer):
                 self.ending = "answer"
                 return
             if action is None:

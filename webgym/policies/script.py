@@ -195,7 +195,7 @@ def _untargeted(line: RecordedAction) -> Action:
         case ActionKind.BACK:
             return acts.GoBack()
         case ActionKind.ANSWER:
-            return acts.Answer(line.value)
+            return acts.GiveAnswer(line.value)
     raise NotImplementedError(line.kind)
 
 

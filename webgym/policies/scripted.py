@@ -18,7 +18,7 @@ import msgspec
 
 from rollgym.records.decoding import JsonDecoder
 from rollgym.store import RefusedError
-from webgym.actions.space import Answer, Wait
+from webgym.actions.space import GiveAnswer, Wait
 from webgym.policies.chat import PolicyDecision, PolicyTurn
 from webgym.policies.script import Script, ScriptError
 from webgym.sites.errors import SitesError
@@ -85,9 +85,13 @@ class _Playback:
 
 def _next_decision(script: Script | None, turn: PolicyTurn) -> PolicyDecision:
     if script is None:
-        return PolicyDecision(Answer(NO_RECORDING), "End the task: nothing was recorded for it.")
+        return PolicyDecision(
+            GiveAnswer(NO_RECORDING), "End the task: nothing was recorded for it."
+        )
     if turn.page is None:
-        return PolicyDecision(Answer(CANNOT_CONTINUE), "End the task: the chat has no page text.")
+        return PolicyDecision(
+            GiveAnswer(CANNOT_CONTINUE), "End the task: the chat has no page text."
+        )
     try:
         for _ in range(MOST_DECISIONS):
             action = script.decide(turn.page)
@@ -97,7 +101,9 @@ def _next_decision(script: Script | None, turn: PolicyTurn) -> PolicyDecision:
                 return PolicyDecision(action, reason)
     except ScriptError as error:
         _LOGGER.warning("the recording of %.200r cannot continue: %s", turn.task, error)
-    return PolicyDecision(Answer(CANNOT_CONTINUE), "End the task: the recording cannot continue.")
+    return PolicyDecision(
+        GiveAnswer(CANNOT_CONTINUE), "End the task: the recording cannot continue."
+    )
 
 
 class _RecordingRow(msgspec.Struct, frozen=True):

@@ -11,10 +11,10 @@ from typing import cast
 
 from webgym.actions.space import (
     Action,
-    Answer,
     Click,
     DoubleClick,
     Drag,
+    GiveAnswer,
     GoBack,
     Hover,
     Point,
@@ -59,7 +59,7 @@ class OpenAiComputerFormat(ScreenFormat):
             answer = said.removeprefix(ANSWER).strip()
             if not answer:
                 raise ReplyError(f"there is nothing after `{ANSWER}`")
-            return Answer(answer)
+            return GiveAnswer(answer)
         found = find_object(said, "type", tolerances)
         if found.head.strip():
             fields["action"] = found.head.strip()

@@ -15,10 +15,10 @@ import msgspec
 
 from webgym.actions.space import (
     Action,
-    Answer,
     Click,
     DoubleClick,
     Drag,
+    GiveAnswer,
     Hover,
     Point,
     RightClick,
@@ -125,9 +125,9 @@ def _read(  # noqa: PLR0911 - a case for each action
         case "wait":
             return pause(given.get("time"))
         case "answer" if isinstance(text := given.get("text"), str) and text:
-            return Answer(text)
+            return GiveAnswer(text)
         case "terminate" if (status := str(given.get("status"))) in ENDINGS:
-            return Answer(ENDINGS[status])
+            return GiveAnswer(ENDINGS[status])
     if name in _ACTIONS:
         raise ReplyError(f"`{name}` lacks an argument: {_ACTIONS[str(name)]}")
     raise ReplyError(f"there is no action {str(name)[:60]!r}: there are {', '.join(_ACTIONS)}")

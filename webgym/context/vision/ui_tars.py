@@ -11,7 +11,7 @@ y2]`, of which the middle is meant. `finished` ends the task with its content as
 import re
 from collections.abc import Mapping
 
-from webgym.actions.space import Action, Answer, Click, DoubleClick, Drag, Point, RightClick
+from webgym.actions.space import Action, Click, DoubleClick, Drag, GiveAnswer, Point, RightClick
 from webgym.context.parsers.loose_json import ReplyError, Tolerances
 from webgym.context.vision.screens import Screen, ScreenFormat, pause, press
 
@@ -125,9 +125,9 @@ def _action(  # noqa: C901, PLR0911 - a case for each action
         case "finished":
             if not given.get("content"):
                 tolerances.note("no_answer")
-            return Answer(given.get("content") or "The task is done.")
+            return GiveAnswer(given.get("content") or "The task is done.")
         case "call_user":
-            return Answer("The task cannot be done without the user.")
+            return GiveAnswer("The task cannot be done without the user.")
     if name in _FORMS:
         raise ReplyError(f"`{name}` lacks an argument; write {_FORMS[name]}")
     raise ReplyError(f"there is no action {name[:60]}: there are {', '.join(_FORMS)}")

@@ -30,7 +30,7 @@ from tests.integration.webgym.episode.playing import (
     page,
     refusal,
 )
-from webgym.actions.space import Answer, Click, GoBack, Point, Scroll, Upload, Wait
+from webgym.actions.space import Click, GiveAnswer, GoBack, Point, Scroll, Upload, Wait
 from webgym.browser.contract.answers import Incident, Picture, StepAnswer
 from webgym.browser.contract.commands import (
     Back,
@@ -50,7 +50,7 @@ from webgym.tasks.task import Difficulty
 from webgym.trajectory.metrics import calculate_rollout_metrics
 from webgym.trajectory.records import BLOCKED, INVALID_URL, UNPARSED, EpisodeVerdict, Trajectory
 
-DONE = Answer("the kettle")
+DONE = GiveAnswer("the kettle")
 FOREVER = 3600.0
 
 

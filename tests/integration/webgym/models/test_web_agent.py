@@ -16,7 +16,7 @@ from rollgym.records.tokens import TokenSample
 from rollgym.store import RefusedError
 from tests.faulty_model import FaultyModel, Step, answer, error, in_background
 from tests.integration.webgym.models.chatting import in_a_loop, saying
-from webgym.actions.space import Answer, Click
+from webgym.actions.space import Click, GiveAnswer
 from webgym.browser.contract.answers import Box, Element, PageInfo, Picture
 from webgym.context.page_view import AgentObservation, Round
 from webgym.episode.interfaces import Decision
@@ -194,7 +194,7 @@ async def test_a_text_model_drives_the_browser_by_the_list_of_elements(tmp_path:
         ):
             assert agent.observe.wants_elements
             decision = await decide(agent)
-        assert isinstance(decision.action, Answer)
+        assert isinstance(decision.action, GiveAnswer)
         sent = server.requests[0].json
         assert "image_url" not in json.dumps(sent)
         assert "Red lamp" in json.dumps(sent["messages"])

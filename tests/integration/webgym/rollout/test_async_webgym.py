@@ -17,7 +17,7 @@ from rollgym.records import ModelAuthError
 from rollgym.store import DiskFullError, RefusedError
 from tests.integration.webgym.client.scripted_server import Asked, ScriptedServer, answer, scripted
 from tests.integration.webgym.episode.playing import START, ListedAgent, Planned, page
-from webgym.actions.space import Answer, Scroll
+from webgym.actions.space import GiveAnswer, Scroll
 from webgym.models.web_agent import WebAgent
 from webgym.rollout.gym import AsyncWebGym
 from webgym.rollout.iteration import read_report
@@ -60,7 +60,7 @@ def gym(port: int, folder: Path, **more: Any) -> AsyncWebGym:
 
 
 def agent(plan: list[Planned] | None = None) -> ListedAgent:
-    return ListedAgent(plan or [Answer("done")] * len(ROWS))
+    return ListedAgent(plan or [GiveAnswer("done")] * len(ROWS))
 
 
 def test_its_signature_is_the_one_that_users_know() -> None:
@@ -117,7 +117,7 @@ def test_it_stops_when_every_episode_fails_alike_and_the_run_can_grow(tmp_path: 
         assert stopped.exit_status is ExitStatus.STOPPED
         assert 2 <= stopped.failed <= 2 + 2
         more = gym(port, tmp_path, sampled_tasks=rows, **whole)
-        grown = await more.collect(agent([Answer("done")] * len(rows)))
+        grown = await more.collect(agent([GiveAnswer("done")] * len(rows)))
         assert (grown.completed, grown.failed, grown.resumed) == (
             *(40 - stopped.failed, stopped.failed),
             stopped.failed,

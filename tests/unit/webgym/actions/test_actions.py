@@ -14,12 +14,12 @@ from webgym.actions.space import (
     TOOLS,
     Action,
     ActionError,
-    Answer,
     Click,
     CloseCurrentTab,
     DoubleClick,
     Drag,
     DragBy,
+    GiveAnswer,
     GoBack,
     Hover,
     HoverAndScroll,
@@ -255,7 +255,7 @@ COMMON: list[tuple[Action, dict[str, object], str, Command | None]] = [
         "open https://example.org/a",
         VisitPage("https://example.org/a"),
     ),
-    (Answer("42"), {"action": "answer", "text": "42"}, 'answer "42"', None),
+    (GiveAnswer("42"), {"action": "answer", "text": "42"}, 'answer "42"', None),
 ]
 TABLE += [(mode, *row) for mode in MODES for row in COMMON]
 
@@ -274,7 +274,7 @@ _anywhere = st.one_of(
     st.just(GoBack()),
     st.just(TabThenEnter()),
     st.builds(Navigate, _texts.map(lambda path: f"https://example.org/{path}")),
-    st.builds(Answer, _texts),
+    st.builds(GiveAnswer, _texts),
 )
 
 

@@ -4,8 +4,8 @@ import pytest
 from tests.unit.webgym.context.rounds import drop_down, element, observation, past_round, task
 from webgym.actions.space import (
     Action,
-    Answer,
     Click,
+    GiveAnswer,
     GoBack,
     Hover,
     Mark,
@@ -76,7 +76,7 @@ def test_each_element_stands_once_with_a_label_of_its_own() -> None:
         ("scroll up", Scroll("up"), ()),
         ("back", GoBack(), ()),
         ("wait", Wait(2.0), ()),
-        ('answer "24 EUR"', Answer("24 EUR"), ()),
+        ('answer "24 EUR"', GiveAnswer("24 EUR"), ()),
         ("<think>hm</think>back", GoBack(), ()),
         ('Click "OK"', Click(Mark(1)), ("spelling",)),
         ("BACK", GoBack(), ("spelling",)),
@@ -87,7 +87,7 @@ def test_each_element_stands_once_with_a_label_of_its_own() -> None:
         ('Action: click "OK".', Click(Mark(1)), ("ornaments",)),
         ('`click "OK"`', Click(Mark(1)), ("ornaments",)),
         ("click OK 2", Click(Mark(3)), ("no_quotes",)),
-        ("answer 24 EUR", Answer("24 EUR"), ("no_quotes",)),
+        ("answer 24 EUR", GiveAnswer("24 EUR"), ("no_quotes",)),
         ('click "colour"', Click(Mark(20)), ("label_case",)),
         ('click "OK"\nThat is all.', Click(Mark(1)), ("trailing_text",)),
         ('click "OK"\nclick "OK"', Click(Mark(1)), ("trailing_text",)),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from webgym.actions.space import (
     Action,
-    Answer,
     Click,
+    GiveAnswer,
     GoBack,
     Mark,
     Point,
@@ -70,7 +70,7 @@ def acts(draw: st.DrawFn) -> tuple[InteractionMode, Action]:
     return mode, draw(
         st.sampled_from([Click(target), GoBack(), Scroll("up"), PressKeys(("Control", "a"))])
         | st.builds(Type, st.just(target), TEXTS)
-        | st.builds(Answer, TEXTS)
+        | st.builds(GiveAnswer, TEXTS)
         | st.builds(Wait, st.integers(0, 60))
     )
 

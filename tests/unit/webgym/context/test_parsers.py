@@ -6,10 +6,10 @@ import msgspec
 
 from webgym.actions.space import (
     Action,
-    Answer,
     Click,
     Drag,
     DragBy,
+    GiveAnswer,
     GoBack,
     HoverAndScroll,
     Mark,
@@ -71,7 +71,7 @@ def test_a_vanilla_reply_has_an_action_and_no_tolerance() -> None:
 def test_a_text_may_hold_any_tag() -> None:
     text = "</tool_call><tool_call>{}</page>"
     reply = parse_reply(arguments(f'{{"action": "answer", "text": "{text}"}}'), VANILLA)
-    assert (reply.action, reply.tolerances) == (Answer(text), ())
+    assert (reply.action, reply.tolerances) == (GiveAnswer(text), ())
 
 
 MIDDLE, TWELVE = Point(512, 340), Mark(12)
@@ -160,15 +160,15 @@ LOOSE_CALLS: list[tuple[str, Action, set[str]]] = [
         Scroll("down"),
         {"direction_spelling"},
     ),
-    (arguments('{"action": "answer", "text": 1852}'), Answer("1852"), {"text_as_number"}),
+    (arguments('{"action": "answer", "text": 1852}'), GiveAnswer("1852"), {"text_as_number"}),
     (
         arguments('{"action": "answer", "text": "two\nlines"}'),
-        Answer("two\nlines"),
+        GiveAnswer("two\nlines"),
         {"raw_line_breaks"},
     ),
     (
         arguments('{"action": "answer", "text": "Bob\\\'s"}'),
-        Answer("Bob's"),
+        GiveAnswer("Bob's"),
         {"escaped_apostrophe"},
     ),
     (f"hm</think>{block(CLICK)}", Click(MIDDLE), {"lone_think_tag"}),

@@ -6,10 +6,10 @@ import pytest
 from tests.unit.webgym.context.rounds import observation, past_round, task
 from webgym.actions.space import (
     Action,
-    Answer,
     Click,
     DoubleClick,
     Drag,
+    GiveAnswer,
     GoBack,
     Hover,
     HoverAndScroll,
@@ -64,8 +64,8 @@ QWEN: list[tuple[str, Action]] = [
     ('{"action": "scroll", "coordinate": [0, 0], "pixels": 5}', HoverAndScroll(Point(0, 0), "up")),
     ('{"action": "hscroll", "pixels": 9}', HoverAndScroll(MIDDLE, "right")),
     ('{"action": "wait", "time": 2}', Wait(2)),
-    ('{"action": "answer", "text": "24 EUR"}', Answer("24 EUR")),
-    ('{"action": "terminate", "status": "success"}', Answer("The task is done.")),
+    ('{"action": "answer", "text": "24 EUR"}', GiveAnswer("24 EUR")),
+    ('{"action": "terminate", "status": "success"}', GiveAnswer("The task is done.")),
 ]
 UI_TARS: list[tuple[str, Action]] = [
     ("click(start_box='(500,500)')", Click(MIDDLE)),
@@ -81,9 +81,9 @@ UI_TARS: list[tuple[str, Action]] = [
     ("scroll(start_box='(500,500)', direction='left')", HoverAndScroll(MIDDLE, "left")),
     ("scroll(direction='down')", HoverAndScroll(MIDDLE, "down")),
     ("wait()", Wait(5)),
-    ("finished(content='24 EUR')", Answer("24 EUR")),
-    ("finished()", Answer("The task is done.")),
-    ("call_user()", Answer("The task cannot be done without the user.")),
+    ("finished(content='24 EUR')", GiveAnswer("24 EUR")),
+    ("finished()", GiveAnswer("The task is done.")),
+    ("call_user()", GiveAnswer("The task cannot be done without the user.")),
 ]
 OPENAI: list[tuple[str, Action]] = [
     ('{"type": "click", "button": "left", "x": 640, "y": 384}', Click(MIDDLE)),
@@ -106,7 +106,7 @@ OPENAI: list[tuple[str, Action]] = [
     ('{"type": "wait"}', Wait(2)),
     ('{"type": "screenshot"}', Wait(0)),
     ('I click there: {"type": "click", "x": 640, "y": 384}', Click(MIDDLE)),
-    ("Answer: 24 EUR", Answer("24 EUR")),
+    ("Answer: 24 EUR", GiveAnswer("24 EUR")),
 ]
 EXAMPLES = [
     *(("qwen3-vl", call(text), action) for text, action in QWEN),

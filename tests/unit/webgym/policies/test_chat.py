@@ -4,7 +4,7 @@ from typing import Literal
 import pytest
 
 from tests.unit.webgym.policies.pages import decoded, request, turn
-from webgym.actions.space import Answer, Click, Mark, Point, Target
+from webgym.actions.space import Click, GiveAnswer, Mark, Point, Target
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.parsers import parse_reply
 from webgym.context.settings import ContextSettings
@@ -69,6 +69,8 @@ def test_replies_are_read_by_the_strict_grammar() -> None:
 
 def test_an_answer_can_have_any_text() -> None:
     text = 'It says "</tool_call>" \u2028 and <page>.'
-    written = write_reply(PolicyDecision(Answer(text), "Answer."), turn("What does it say?", None))
+    written = write_reply(
+        PolicyDecision(GiveAnswer(text), "Answer."), turn("What does it say?", None)
+    )
     read = parse_reply(written, ContextSettings(interaction_mode="set_of_marks"))
-    assert read.action == Answer(text)
+    assert read.action == GiveAnswer(text)

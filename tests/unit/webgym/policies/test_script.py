@@ -7,8 +7,8 @@ import pytest
 from tests.unit.webgym.policies.pages import element, page, turn
 from webgym.actions.space import (
     Action,
-    Answer,
     Click,
+    GiveAnswer,
     HoverAndScroll,
     Mark,
     Point,
@@ -133,7 +133,7 @@ def test_the_recording_of_the_task_is_played_from_the_start() -> None:
     policy = ScriptedPolicy({"ring the bell.": Solution("one", lines)})
     shown = page(element("button", "Bell", number=3), text="Rung")
     taken = [decide(policy, "Ring the  Bell.", shown, step) for step in (1, 2)]
-    assert taken == [Click(Mark(3)), Answer("Done.")]
+    assert taken == [Click(Mark(3)), GiveAnswer("Done.")]
     assert decide(policy, "Ring the bell.", shown, 1) == Click(Mark(3))
 
 
@@ -141,7 +141,7 @@ def test_a_task_without_a_recording_ends_at_once_and_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        assert decide(ScriptedPolicy({}), "Ring the bell.", page()) == Answer(NO_RECORDING)
+        assert decide(ScriptedPolicy({}), "Ring the bell.", page()) == GiveAnswer(NO_RECORDING)
     assert "no recording for the task 'Ring the bell.'" in caplog.text
 
 
@@ -150,9 +150,9 @@ def test_a_recording_that_cannot_go_on_ends_the_task() -> None:
     shown = page(element("button", "Bell"))
     assert [decide(policy, "Ring", shown, 1), decide(policy, "Ring", shown, 2)] == [
         Click(Mark(1)),
-        Answer(CANNOT_CONTINUE),
+        GiveAnswer(CANNOT_CONTINUE),
     ]
-    assert decide(policy, "Ring", None, 1) == Answer(CANNOT_CONTINUE)
+    assert decide(policy, "Ring", None, 1) == GiveAnswer(CANNOT_CONTINUE)
 
 
 def test_all_tasks_of_the_sites_have_recordings_and_a_file_adds_more(tmp_path: Path) -> None:
