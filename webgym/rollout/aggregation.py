@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import chain
+from operator import add
 from pathlib import Path
 
 import msgspec
@@ -33,7 +34,7 @@ from webgym.rollout.iteration_files import FORMAT_VERSION
 from webgym.rollout.ranks import paths_of_rank
 from webgym.rollout.sample import Sample
 from webgym.trajectory.groups import GroupMeter, TaskGroupCounts, total_groups
-from webgym.trajectory.metrics import RolloutMeter
+from webgym.trajectory.metrics import NO_METRICS, metrics_of
 from webgym.trajectory.records import SUCCESS_REWARD
 from webgym.trajectory.torch_archive import encode
 from webgym.trajectory.torch_file import TorchDraft, TorchFile, TorchFileError, read_torch_file
@@ -139,11 +140,11 @@ def earlier_part(
 ) -> RankPart | None:
     """The part of a rank in the earlier file; None where that file is damaged."""
     tasks = frozenset(task.index for task in sample.tasks(rank))
-    meter, failed, groups = RolloutMeter(), 0, GroupMeter()
+    metrics, failed, groups = NO_METRICS, 0, GroupMeter()
     try:
         for trajectory in read_torch_file(paths.trajectories):
             if trajectory["trajectory_index"] in tasks:
-                meter.add(trajectory)
+                metrics += metrics_of(trajectory)
                 if trajectory.get("outcome") == "failed":
                     failed += 1
                 else:
@@ -154,16 +155,14 @@ def earlier_part(
     expected = sample.rollouts(rank)
     coverage = IterationCoverage(
         expected=expected,
-        completed=meter.total_trajectories - failed,
+        completed=metrics.total_trajectories - failed,
         failed=failed,
-        omitted=expected - meter.total_trajectories,
+        omitted=expected - metrics.total_trajectories,
         unresolved=0,
     )
     size = sample.header.origin.repeats
     counts = groups.counts(size, expected // size) if size > 1 else None
-    report = msgspec.structs.replace(
-        earlier, coverage=coverage, metrics=meter.metrics, groups=counts
-    )
+    report = msgspec.structs.replace(earlier, coverage=coverage, metrics=metrics, groups=counts)
     return RankPart(rank, paths.trajectories, report, tasks)
 
 
@@ -297,14 +296,13 @@ def _merged(
         omitted=sum(report.coverage.omitted for report in reports),
         unresolved=unresolved,
     )
-    meters = (RolloutMeter.of(report.metrics) for report in reports)
     return IterationReport(
         split=paths.split,
         iteration=paths.iteration,
         world_size=sample.rank_count,
         final=final,
         coverage=coverage,
-        metrics=reduce(RolloutMeter.merged, meters, RolloutMeter()).metrics,
+        metrics=reduce(add, (report.metrics for report in reports), NO_METRICS),
         seconds=max((report.seconds for report in reports), default=0.0),
         trajectories=paths.trajectories.name,
         missing_ranks=tuple(each.rank for each in absent),

@@ -23,7 +23,7 @@ from webgym.rollout.iteration import IterationPaths
 from webgym.rollout.iteration_files import FORMAT_VERSION
 from webgym.rollout.reporting import print_metrics
 from webgym.tasks.task import WebTask
-from webgym.trajectory.metrics import RolloutMeter
+from webgym.trajectory.metrics import NO_METRICS, metrics_of
 from webgym.trajectory.plain import PlainTrajectory, failed_to_plain, to_plain
 from webgym.trajectory.records import Trajectory
 from webgym.trajectory.torch_archive import encode
@@ -41,17 +41,18 @@ async def rescore(
     workers: int,
 ) -> ExitStatus:
     """Judge the stored episodes of these runs into `output`; the exit status. Raises StoreError."""
-    meter, problems = RolloutMeter(), list[str]()
+    metrics, problems = NO_METRICS, list[str]()
     stored = _stored_trajectories(paths)
     async with evaluator:
         with TorchDraft(output) as draft:
 
             async def work() -> None:
+                nonlocal metrics
                 for attempt, trajectory in stored:
                     plain = await _judged_again(evaluator, attempt, trajectory, within)
                     if plain["failure"] is not None:
                         problems.append(str(plain["failure"]["detail"]))
-                    meter.add(plain)
+                    metrics += metrics_of(plain)
                     draft.append(encode(plain))
 
             async with asyncio.TaskGroup() as group:
@@ -59,7 +60,7 @@ async def rescore(
                     group.create_task(work())
             metadata = {"format_version": FORMAT_VERSION, "split": paths[0].split}
             draft.save(metadata | {"iteration": paths[0].iteration, "rejudged": True})
-    print_metrics(meter.metrics)
+    print_metrics(metrics)
     say_beside(f"trajectories: {output}")
     if problems:
         say_beside(f"{format_count(len(problems), 'episode')} without a verdict: {problems[0]}")

@@ -10,11 +10,13 @@ The verdicts are counted beside these: every trajectory is solved, not solved, o
 verdict), whatever its length. `crashed` contains all failed ones; those that it contains beyond
 them ended early by their own rules, and are counted by their endings.
 
-A `RolloutMeter` holds whole numbers only. Ratios are taken at the end, so trajectories and meters
-can be combined in any order and give exactly the same numbers.
+Counts are added as whole numbers, and the rates are taken of the sums. So trajectories, and metrics
+of several parts, can be combined in any order and give exactly the same numbers.
 """
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -33,7 +35,12 @@ AnyTrajectory = Trajectory | Mapping[str, Any]
 class RolloutMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """The rates, each 0 where its denominator is 0, and the counts they are computed from.
 
-    It also reads as a mapping of names to numbers: `metrics["success_rate"]`, `dict(metrics)`.
+    `steps`, `characters` and `gobacks` are of trajectories neither crashed nor blocked.
+    `crashed_goback` and `crashed_other` are crashed trajectories that have a verdict: the first
+    ended because the agent went back again and again, the others had few steps.
+
+    It also reads as a mapping of names to numbers: `metrics["success_rate"]`, `dict(metrics)`. The
+    sum of two are the metrics of their trajectories together.
     """
 
     success_rate: float
@@ -56,6 +63,9 @@ class RolloutMetrics(msgspec.Struct, frozen=True, kw_only=True):
     crashed_other: int = 0
     judge_input_tokens: int = 0
     judge_output_tokens: int = 0
+
+    def __add__(self, other: "RolloutMetrics") -> "RolloutMetrics":
+        return _with_rates({name: getattr(self, name) + getattr(other, name) for name in _COUNTS})
 
     def keys(self) -> KeysView[str]:
         return msgspec.structs.asdict(self).keys()
@@ -83,79 +93,60 @@ class RolloutMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Mapping.register(RolloutMetrics)
+_COUNTS = tuple(each.name for each in msgspec.structs.fields(RolloutMetrics) if each.type is int)
 
 
-class RolloutMeter(msgspec.Struct, kw_only=True):
-    """Counts trajectories. `steps`, `characters` and `gobacks` are of those neither crashed nor
-    blocked. `crashed_goback` and `crashed_other` are crashed trajectories that have a verdict: the
-    first ended because the agent went back again and again, the others had few steps."""
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
 
-    total_trajectories: int = 0
-    crashed: int = 0
-    blocked: int = 0
-    successes: int = 0
-    steps: int = 0
-    characters: int = 0
-    gobacks: int = 0
-    solved: int = 0
-    not_solved: int = 0
-    failed: int = 0
-    crashed_goback: int = 0
-    crashed_other: int = 0
-    judge_input_tokens: int = 0
-    judge_output_tokens: int = 0
 
-    @classmethod
-    def of(cls, metrics: RolloutMetrics) -> "RolloutMeter":
-        """The meter with these metrics."""
-        return cls(**{name: getattr(metrics, name) for name in cls.__struct_fields__})
+def _with_rates(counts: Mapping[str, int]) -> RolloutMetrics:
+    total, steps = counts["total_trajectories"], counts["steps"]
+    whole = total - counts["crashed"]
+    scored = whole - counts["blocked"]
+    return RolloutMetrics(
+        success_rate=_ratio(counts["successes"], scored),
+        avg_steps=_ratio(steps, scored),
+        avg_chars_per_response=_ratio(counts["characters"], steps),
+        goback_rate=_ratio(counts["gobacks"], steps),
+        crashed_rate=_ratio(counts["crashed"], total),
+        blocked_rate=_ratio(counts["blocked"], whole),
+        **counts,
+    )
 
-    def add(self, trajectory: AnyTrajectory | None) -> None:
-        """Count one trajectory; None is an empty one."""
-        facts = _facts_of(trajectory)
-        self.total_trajectories += 1
-        reward = facts[-1].reward if facts else None
-        is_solved = reward is not None and reward >= SUCCESS_REWARD
-        self.solved += is_solved
-        self.not_solved += reward is not None and not is_solved
-        self.failed += reward is None
-        spent = _judge_usage_of(trajectory)
-        self.judge_input_tokens += spent.input_tokens
-        self.judge_output_tokens += spent.output_tokens
-        if _crashed(facts):
-            self.crashed += 1
-            if reward is not None:
-                is_goback = _ending_of(trajectory) == GO_BACK
-                self.crashed_goback += is_goback
-                self.crashed_other += not is_goback
-        elif _blocked(facts):
-            self.blocked += 1
-        else:
-            self.successes += is_solved
-            self.steps += len(facts)
-            self.characters += sum(step.characters for step in facts)
-            self.gobacks += sum(step.action == GO_BACK for step in facts)
 
-    def merged(self, other: "RolloutMeter") -> "RolloutMeter":
-        """The sum of two meters."""
-        counts = {
-            name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__
+def metrics_of(trajectory: AnyTrajectory | None) -> RolloutMetrics:
+    """The metrics of one trajectory; None is an empty one."""
+    facts = _facts_of(trajectory)
+    reward = facts[-1].reward if facts else None
+    is_solved = reward is not None and reward >= SUCCESS_REWARD
+    is_crashed = _crashed(facts)
+    is_blocked = not is_crashed and _blocked(facts)
+    counted = [] if is_crashed or is_blocked else facts
+    is_goback = _ending_of(trajectory) == GO_BACK
+    spent = _judge_usage_of(trajectory)
+    return _with_rates(
+        {
+            "total_trajectories": 1,
+            "crashed": int(is_crashed),
+            "blocked": int(is_blocked),
+            "successes": int(is_solved and bool(counted)),
+            "steps": len(counted),
+            "characters": sum(step.characters for step in counted),
+            "gobacks": sum(step.action == GO_BACK for step in counted),
+            "solved": int(is_solved),
+            "not_solved": int(reward is not None and not is_solved),
+            "failed": int(reward is None),
+            "crashed_goback": int(is_crashed and reward is not None and is_goback),
+            "crashed_other": int(is_crashed and reward is not None and not is_goback),
+            "judge_input_tokens": spent.input_tokens,
+            "judge_output_tokens": spent.output_tokens,
         }
-        return RolloutMeter(**counts)
+    )
 
-    @property
-    def metrics(self) -> RolloutMetrics:
-        whole = self.total_trajectories - self.crashed
-        scored = whole - self.blocked
-        return RolloutMetrics(
-            success_rate=_ratio(self.successes, scored),
-            avg_steps=_ratio(self.steps, scored),
-            avg_chars_per_response=_ratio(self.characters, self.steps),
-            goback_rate=_ratio(self.gobacks, self.steps),
-            crashed_rate=_ratio(self.crashed, self.total_trajectories),
-            blocked_rate=_ratio(self.blocked, whole),
-            **msgspec.structs.asdict(self),
-        )
+
+NO_METRICS = _with_rates(dict.fromkeys(_COUNTS, 0))
+"""The metrics of no trajectories."""
 
 
 def calculate_rollout_metrics(
@@ -165,10 +156,8 @@ def calculate_rollout_metrics(
 
     None stands for a failed trajectory without steps.
     """
-    meter = RolloutMeter.of(earlier) if earlier is not None else RolloutMeter()
-    for trajectory in trajectories:
-        meter.add(trajectory)
-    return meter.metrics
+    start = NO_METRICS if earlier is None else earlier
+    return reduce(add, map(metrics_of, trajectories), start)
 
 
 class _StepFacts(NamedTuple):
@@ -234,7 +223,3 @@ def _crashed(facts: list[_StepFacts]) -> bool:
 
 def _blocked(facts: list[_StepFacts]) -> bool:
     return any(step.blocked for step in facts)
-
-
-def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0

@@ -10,7 +10,6 @@ from rollgym.records import Failure, FailureKind
 from tests.trajectories import step, steps_to, trajectory
 from webgym.trajectory.metrics import (
     AnyTrajectory,
-    RolloutMeter,
     RolloutMetrics,
     calculate_rollout_metrics,
 )
@@ -148,25 +147,17 @@ ANY = st.sampled_from([SOLVED, MISSED, PARTLY, CRASHED, BLOCKED_ONE, None])
 
 
 @given(st.lists(ANY), st.lists(ANY), st.randoms(use_true_random=False))
-def test_meters_merge_to_the_same_numbers_in_any_order(
+def test_metrics_add_up_to_the_same_numbers_in_any_order(
     some: list[Trajectory | None], others: list[Trajectory | None], chance: Random
 ) -> None:
     together = [*some, *others]
     chance.shuffle(together)
-    one, other = _meter(some), _meter(others)
+    one, other = calculate_rollout_metrics(some), calculate_rollout_metrics(others)
     expected = calculate_rollout_metrics(together)
-    assert one.merged(other).metrics == other.merged(one).metrics == expected
-    assert RolloutMeter.of(one.metrics) == one
+    assert one + other == other + one == expected
     assert expected.total_trajectories == len(together)
 
 
 def test_metrics_survive_json() -> None:
     metrics = calculate_rollout_metrics([SOLVED, MISSED, None])
     assert msgspec.json.decode(msgspec.json.encode(metrics), type=RolloutMetrics) == metrics
-
-
-def _meter(trajectories: list[Trajectory | None]) -> RolloutMeter:
-    meter = RolloutMeter()
-    for one in trajectories:
-        meter.add(one)
-    return meter
