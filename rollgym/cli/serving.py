@@ -12,6 +12,7 @@ import msgspec
 from rollgym.cli.process import INTERRUPTED, say, say_error
 from rollgym.engine import done_before, run, stopping_on_signals
 from rollgym.servers.config.loading import Configuration, RunConfig, RunOptions, load_config
+from rollgym.servers.config.overrides import read_options
 from rollgym.servers.config.plugins import load_server_class, load_settings
 from rollgym.servers.config.problems import ConfigError, Problem, Settings
 from rollgym.servers.launch.fleet import START_TIMEOUT, Fleet
@@ -99,11 +100,7 @@ def _ready_line(records: Sequence[InstanceRecord], head: str) -> str:
 
 def _read(values: Settings) -> ServeOptions:
     given = {name: values[name] for name in ServeOptions.__struct_fields__ if name in values}
-    try:
-        return msgspec.convert(given, ServeOptions)
-    except msgspec.ValidationError as error:
-        what, fix = f"an option is wrong: {error}", "see `ng_run --help`"
-        raise ConfigError([Problem("command line", what, fix, is_misuse=True)]) from error
+    return read_options(given, ServeOptions, "ng_run")
 
 
 def _start_logs(options: ServeOptions) -> None:

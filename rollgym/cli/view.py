@@ -115,12 +115,12 @@ def _named(paths: Sequence[Path]) -> str:
 
 
 def _read(overrides: Sequence[str]) -> ViewSettings:
-    from rollgym.servers.config.overrides import parse_overrides  # noqa: PLC0415
-    from rollgym.servers.config.problems import (  # noqa: PLC0415 - --help does not need it
-        ConfigError,
-        Problem,
-        suggestion,
+    from rollgym.servers.config.overrides import (  # noqa: PLC0415 - --help does not need it
+        misuse,
+        parse_overrides,
+        read_options,
     )
+    from rollgym.servers.config.problems import suggestion  # noqa: PLC0415
 
     paths = [each for each in overrides if _is_path(each)]
     named = parse_overrides([each for each in overrides if each not in paths])
@@ -132,16 +132,10 @@ def _read(overrides: Sequence[str]) -> ViewSettings:
     unknown = [name for name in given if name not in known]
     if unknown:
         what = f"there is no option +{unknown[0]}{suggestion(unknown[0], known)}"
-        fix = "see `ng_viewer --help`"
-        raise ConfigError([Problem("command line", what, fix, is_misuse=True)])
+        raise misuse(what, "see `ng_viewer --help`")
     if "jsonl_fpath" not in given:
-        what, fix = "`jsonl_fpath` is missing", "pass +jsonl_fpath=results/rollouts.jsonl"
-        raise ConfigError([Problem("command line", what, fix, is_misuse=True)])
-    try:
-        return msgspec.convert(given, ViewSettings)
-    except msgspec.ValidationError as error:
-        what, fix = f"an option is wrong: {error}", "see `ng_viewer --help`"
-        raise ConfigError([Problem("command line", what, fix, is_misuse=True)]) from error
+        raise misuse("`jsonl_fpath` is missing", "pass +jsonl_fpath=results/rollouts.jsonl")
+    return read_options(given, ViewSettings, "ng_viewer")
 
 
 def _is_path(text: str) -> bool:

@@ -5,7 +5,8 @@ schema distinguishes adding from changing. `~key` removes a key of a file. Sweep
 which belong to Hydra's launcher, are rejected.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -29,6 +30,7 @@ from rollgym.servers.config.problems import (
 )
 from rollgym.store.settings import HIDDEN, hide_secrets_in_text, is_secret_name
 
+S = TypeVar("S", bound=msgspec.Struct)
 LONGEST_SHOWN = 200
 EXPECTED = (
     "write +key=value, without spaces around it; quote a value with special characters (= ~ , : "
@@ -79,6 +81,20 @@ def read_overrides(arguments: Sequence[str]) -> list[Override]:
     return overrides
 
 
+def read_options(given: Mapping[str, JsonValue], options: type[S], command: str) -> S:
+    """The options of a command from their values. Raises ConfigError for a wrong one."""
+    try:
+        return msgspec.convert(given, options)
+    except msgspec.ValidationError as error:
+        raise misuse(f"an option is wrong: {error}", f"see `{command} --help`") from error
+
+
+def misuse(what: str, fix: str, *, shown: str = "") -> ConfigError:
+    """The error of a wrong command line; `shown` is the argument that is wrong."""
+    where = f"{COMMAND_LINE} ({shown})" if shown else COMMAND_LINE
+    return ConfigError([Problem(where, what, fix, is_misuse=True)])
+
+
 def apply_override(
     override: Override, content: DictConfig, locations: Locations, problems: Problems
 ) -> None:
@@ -107,15 +123,14 @@ def _read(parser: OverridesParser, argument: str) -> Override:
     try:
         parsed = parser.parse_overrides([argument])[0]
     except (HydraException, RecursionError) as error:
-        raise _refused(shown, "this is not an override", EXPECTED) from error
+        raise misuse("this is not an override", EXPECTED, shown=shown) from error
     if parsed.is_sweep_override():
-        raise _refused(shown, "sweeps are not supported", _list_advice(shown))
+        raise misuse("sweeps are not supported", _list_advice(shown), shown=shown)
     if parsed.package is not None or "/" in parsed.key_or_group:
-        raise _refused(
-            shown, "config groups and packages are not supported", "write +section.key=value"
-        )
+        what = "config groups and packages are not supported"
+        raise misuse(what, "write +section.key=value", shown=shown)
     if not key_path(parsed.key_or_group):
-        raise _refused(shown, "it has no key", EXPECTED)
+        raise misuse("it has no key", EXPECTED, shown=shown)
     return Override(shown, parsed.key_or_group, _value(parsed), parsed.is_delete())
 
 
@@ -140,10 +155,6 @@ def _shown(argument: str) -> str:
 
 def _place(override: Override) -> str:
     return f"{COMMAND_LINE} ({override.shown})"
-
-
-def _refused(shown: str, what: str, fix: str) -> ConfigError:
-    return ConfigError([Problem(f"{COMMAND_LINE} ({shown})", what, fix, is_misuse=True)])
 
 
 def _holds(content: DictConfig, path: KeyPath) -> bool:
