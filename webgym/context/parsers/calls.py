@@ -102,13 +102,6 @@ def _element_id(value: object, tolerances: Tolerances) -> object:
             return value
 
 
-def _time(value: object, tolerances: Tolerances) -> object:
-    if isinstance(value, str) and _is_number(value):
-        tolerances.note("time_as_text")
-        return float(value)
-    return value
-
-
 def _keys(value: object, tolerances: Tolerances) -> object:
     if not isinstance(value, str):
         return value
@@ -126,11 +119,14 @@ def _direction(value: object, tolerances: Tolerances) -> object:
     return value
 
 
-def _number(value: object, tolerances: Tolerances) -> object:
-    if isinstance(value, str) and _is_number(value):
-        tolerances.note("value_as_text")
-        return float(value)
-    return value
+def _number(tolerance: str) -> _Repair:
+    def repair(value: object, tolerances: Tolerances) -> object:
+        if isinstance(value, str) and _is_number(value):
+            tolerances.note(tolerance)
+            return float(value)
+        return value
+
+    return repair
 
 
 def _whole_number(value: object, tolerances: Tolerances) -> object:
@@ -159,7 +155,7 @@ def _text(value: object, tolerances: Tolerances) -> object:
 _REPAIRS: dict[str, _Repair] = {
     "coordinate": _coordinate,
     "element_id": _element_id,
-    "time": _time,
+    "time": _number("time_as_text"),
     "keys": _keys,
     "direction": _direction,
     "text": _text,
@@ -167,7 +163,7 @@ _REPAIRS: dict[str, _Repair] = {
     "to_coordinate": _coordinate,
     "to_element_id": _element_id,
     "offset": _coordinate,
-    "value": _number,
+    "value": _number("value_as_text"),
     "tab": _whole_number,
     "press_enter": _flag,
 }
