@@ -92,6 +92,7 @@ class EmbeddedModelConfig(EndpointModelConfig):
 class EmbeddedModel(ModelServer):
     """A model of a GGUF file, and the process that serves it."""
 
+    once = True  # the weights are in memory once
     config: EmbeddedModelConfig
 
     def __init__(

@@ -6,11 +6,12 @@ before anything is started.
 """
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from rollgym.cli.collection import print_notes, run_collection
+from rollgym.cli.collection import Collecting, print_notes, run_collection
 from rollgym.cli.flags import model_help, read_flags
 from rollgym.cli.found_configs import find_configuration
 from rollgym.cli.process import run_override_command
@@ -22,18 +23,20 @@ from rollgym.cli.rollout_settings import (
     rollout_help,
 )
 from rollgym.cli.summary import ResumeOptions
+from rollgym.cluster.settings import worker_processes
 from rollgym.engine import Worker
+from rollgym.rollouts.agent_processes import AgentPrograms, with_shared_servers
 from rollgym.rollouts.input_file import agent_problem
 from rollgym.rollouts.inputs import DEFAULT_REPEATS, InputSettings, PreparedInputs
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.preflight import preflight
 from rollgym.rollouts.prompt import PromptTemplate
 from rollgym.rollouts.rows import ADD_SEED, IN_EXTRA_BODY, RepeatSeeds
-from rollgym.rollouts.servers import Clients, find_servers
+from rollgym.rollouts.servers import find_servers
 from rollgym.rollouts.worker import AgentWorker
 from rollgym.servers.client import RecoveryWait
 from rollgym.servers.config.plugins import plugin_roots
-from rollgym.store import RunStore, read_manifest
+from rollgym.store import read_manifest
 
 TAKES_FLAGS = True
 EXAMPLE = (
@@ -78,7 +81,8 @@ def run(arguments: Sequence[str]) -> int:
     names, example = flags.names(CollectSettings), FLAG_EXAMPLE if flags.used else EXAMPLE
     configuration = find_configuration(flags, Path.cwd())
     settings = read_settings(CollectSettings, configuration.options(), example, names)
-    servers = find_servers(configuration)
+    cluster = settings.cluster
+    servers = find_servers(configuration, shared=with_shared_servers if cluster else None)
     _require_known_agents(settings, servers.agents, names)
     prompt = settings.prompt_config
     inputs = PreparedInputs(
@@ -104,16 +108,36 @@ def run(arguments: Sequence[str]) -> int:
 
     options = ResumeOptions.of(names)
 
-    async def make_worker(clients: Clients, store: RunStore) -> Worker:
-        recovery = RecoveryWait(settings.server_patience)
+    @asynccontextmanager
+    async def make_worker(collecting: Collecting) -> AsyncIterator[Worker]:
+        recovery, clients = RecoveryWait(settings.server_patience), collecting.servers.client
         if settings.preflight:
-            print_notes(await preflight(servers, clients, inputs.agents, store, recovery))
-        return AgentWorker(
-            clients,
+            print_notes(
+                await preflight(servers, clients, inputs.agents, collecting.store, recovery)
+            )
+        if cluster is None:
+            yield AgentWorker(
+                clients,
+                success_threshold=settings.success_threshold,
+                seeds=seeds,
+                recovery=recovery,
+            )
+            return
+        programs = AgentPrograms(
+            servers,
+            collecting.servers,
             success_threshold=settings.success_threshold,
             seeds=seeds,
-            recovery=recovery,
+            patience=settings.server_patience,
         )
+        async with worker_processes(
+            cluster,
+            programs.of,
+            collecting.stop.give_up,
+            limit=programs.process_limit,
+            report=lambda note: print_notes([note]),
+        ) as workers:
+            yield workers
 
     return run_collection(inputs, settings, servers, config, make_worker, options=options)
 

@@ -11,10 +11,10 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rollgym.cli.plan import TaskSource, show_plan
 from rollgym.cli.process import say_beside
@@ -62,8 +62,16 @@ NOTE_LIMIT = 1_000
 _REQUESTS = logging.getLogger("rollgym.servers")
 
 
-MakeWorker = Callable[[Clients, RunStore], Awaitable[Worker]]
-"""Makes the worker for the servers of a collection, which run. It may refuse to."""
+class Collecting(NamedTuple):
+    """What a worker may use: the servers, which run, the open run, and the request to stop."""
+
+    servers: Fleet | Directory
+    store: RunStore
+    stop: Stop
+
+
+MakeWorker = Callable[[Collecting], AbstractAsyncContextManager[Worker]]
+"""Makes the worker of a collection, for a block. It may refuse to."""
 
 
 def run_collection(
@@ -170,16 +178,16 @@ async def _collect(
     with _requests_logged_to(store.directory / SERVER_LOG):
         async with servers.connect() as directory:
             clients = directory.client
-            worker = await make_worker(clients, store)
-            with stopping_on_signals(stop.request, requests=StopLevel.NOW, hangup=False):
-                watching = asyncio.ensure_future(_watch(directory, stop))
-                try:
-                    coverage = await collect(
-                        store.inputs, worker, store, settings.policy, observers, stop=stop
-                    )
-                finally:
-                    watching.cancel()
-                    await asyncio.wait((watching,))
+            async with make_worker(Collecting(directory, store, stop)) as worker:
+                with stopping_on_signals(stop.request, requests=StopLevel.NOW, hangup=False):
+                    watching = asyncio.ensure_future(_watch(directory, stop))
+                    try:
+                        coverage = await collect(
+                            store.inputs, worker, store, settings.policy, observers, stop=stop
+                        )
+                    finally:
+                        watching.cancel()
+                        await asyncio.wait((watching,))
             missed = files.name in coverage.dropped_events
             await asyncio.to_thread(files.finish, missed=missed)
             notes = []

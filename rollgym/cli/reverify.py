@@ -6,19 +6,19 @@ only work.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from rollgym.cli.collection import run_collection
+from rollgym.cli.collection import Collecting, run_collection
 from rollgym.cli.flags import read_flags
 from rollgym.cli.found_configs import find_configuration
 from rollgym.cli.rollout_settings import ReverifySettings, read_settings, rollout_help
 from rollgym.cli.summary import ResumeOptions, format_count
 from rollgym.engine import Worker
 from rollgym.rollouts.reverify_worker import ReverifyWorker
-from rollgym.rollouts.servers import Clients, find_servers
+from rollgym.rollouts.servers import find_servers
 from rollgym.rollouts.stored_rollouts import StoredRollouts
-from rollgym.store import RunStore
 
 TAKES_FLAGS = True
 EXAMPLE = (
@@ -60,9 +60,10 @@ def run(arguments: Sequence[str]) -> int:
 
     options = ResumeOptions.of(names)
 
-    async def make_worker(clients: Clients, _: RunStore) -> Worker:
-        return ReverifyWorker(
-            clients,
+    @asynccontextmanager
+    async def make_worker(collecting: Collecting) -> AsyncIterator[Worker]:
+        yield ReverifyWorker(
+            collecting.servers.client,
             servers,
             stored,
             success_threshold=settings.success_threshold,

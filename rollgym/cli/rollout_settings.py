@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from rollgym.cli.process import EXIT_STATUSES
+from rollgym.cluster.settings import ClusterSettings, LauncherName
 from rollgym.engine import Adaptive, Fixed, Policy, RetryPolicy, RetryRule
 from rollgym.records import Prices
 from rollgym.rollouts.paths import JSONL
@@ -227,9 +228,29 @@ class CollectSettings(RolloutSettings):
     server_patience: NonNegativeSeconds = Field(
         60.0, description="seconds to wait for an agent server that does not answer"
     )
+    processes: Count | None = Field(
+        None,
+        description="processes that run the rollouts (null: this one; with ray: as many as fit)",
+    )
+    launcher: LauncherName | None = Field(
+        None, description="where these processes run: `processes` of this machine, or `ray`"
+    )
+    ray_address: str | None = Field(
+        None, description="address of a Ray cluster (null: start a local one and end it)"
+    )
+    ray_cpus_per_worker: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        1.0, description="CPUs of the Ray cluster for each process"
+    )
     preflight: bool = Field(
         True, description="check the model and the environment before the first rollout"
     )
+
+    @property
+    def cluster(self) -> ClusterSettings | None:
+        """Where the rollouts run; None for this process."""
+        return ClusterSettings.of(
+            self.launcher, self.processes, self.ray_address, self.ray_cpus_per_worker
+        )
 
     @field_validator("responses_create_params")
     @classmethod

@@ -54,6 +54,7 @@ def _default_rules() -> dict[FailureKind, RetryRule]:
         FailureKind.MODEL_UNAVAILABLE: RetryRule(6),
         FailureKind.BROWSER_UNAVAILABLE: RetryRule(8),
         FailureKind.TIMEOUT: RetryRule(2),
+        FailureKind.WORKER: RetryRule(5),
         FailureKind.CRASH: RetryRule(MOST_CRASHES),
     }
 

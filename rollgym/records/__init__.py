@@ -32,6 +32,7 @@ from rollgym.records.failure import (
     ToolError,
     UpstreamAnswer,
     VerifierError,
+    WorkerLostError,
     boundary,
     error_of,
 )
@@ -103,6 +104,7 @@ __all__ = [
     "UpstreamAnswer",
     "Usage",
     "VerifierError",
+    "WorkerLostError",
     "boundary",
     "decode_attempt",
     "derive_seed",

@@ -54,6 +54,7 @@ class FailureKind(StrEnum):
     TASK = "task"
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
+    WORKER = "worker"
     CRASH = "crash"
     INTERNAL = "internal"
 
@@ -82,6 +83,7 @@ TRAITS: dict[FailureKind, Traits] = {
     FailureKind.TASK: Traits("the task itself cannot be run", False),
     FailureKind.TIMEOUT: Traits("the deadline passed", True, True),
     FailureKind.CANCELLED: Traits("the work was cancelled from outside", True),
+    FailureKind.WORKER: Traits("the attempt's worker process was lost", True),
     FailureKind.CRASH: Traits("the rollout froze or killed the process", True),
     FailureKind.INTERNAL: Traits("a bug in the worker", False),
 }
@@ -178,6 +180,10 @@ class TaskError(RolloutError):
 
 class DeadlineError(RolloutError):
     kind = FailureKind.TIMEOUT
+
+
+class WorkerLostError(RolloutError):
+    kind = FailureKind.WORKER
 
 
 # Only the classes above: the constructor of a plug-in's subclass may take other arguments.

@@ -16,13 +16,24 @@ from rollgym.servers.config.loading import Configuration, RunConfig, RunOptions
 from rollgym.servers.config.plugins import load_server_class
 from rollgym.servers.launch.addresses import Directory
 from rollgym.servers.launch.fleet import Fleet, started_in_process
-from rollgym.servers.launch.records import NoHeadError
+from rollgym.servers.launch.records import InstanceRecord, NoHeadError
 from rollgym.servers.resources import ResourcesServer
 from rollgym.servers.server import ServerConfig, ServerKind
 from rollgym.store import SettingsIdentity, hide_secrets, settings_identity
 
 Clients = Callable[[str], ServerClient]
 _METRICS_HOOKS = ("compute_metrics", "get_key_metrics")
+
+
+SharedServers = Callable[[RunConfig], RunConfig]
+"""Gives servers that exist once processes of their own, which worker processes can call."""
+
+
+class RunningServers(msgspec.Struct, frozen=True, tag="running"):
+    """The servers of an `ng_run`, and their token."""
+
+    records: list[InstanceRecord]
+    token: str | None
 
 
 class ServerDescription(msgspec.Struct, frozen=True):
@@ -49,9 +60,12 @@ class CollectionServers:
         self,
         servers: Iterable[ServerDescription],
         connect: Callable[[], AbstractAsyncContextManager[Fleet | Directory]],
+        source: RunConfig | RunningServers | None = None,
     ) -> None:
+        """`source` is what other processes need to have the same servers."""
         self._servers = {server.name: server for server in servers}
         self.connect = connect
+        self.source = source
 
     @property
     def names(self) -> list[str]:
@@ -97,10 +111,16 @@ class CollectionServers:
         return reference.get("name") if isinstance(reference, dict) else None
 
 
-def find_servers(config: Configuration) -> CollectionServers:
-    """The servers of a configuration, or those of an `ng_run`. Raises ConfigError, NoHeadError."""
+def find_servers(
+    config: Configuration, *, shared: SharedServers | None = None
+) -> CollectionServers:
+    """The servers of a configuration, or those of an `ng_run`. Raises ConfigError, NoHeadError.
+
+    With `shared`, worker processes use them too.
+    """
     if config.options().values.get("config_paths"):
-        return own_servers(config.servers(listening=False))
+        own = config.servers(listening=False)
+        return own_servers(shared(own) if shared else own)
     return running_servers(config.options())
 
 
@@ -110,7 +130,7 @@ def own_servers(config: RunConfig) -> CollectionServers:
     Raises ConfigError where the code of a server cannot be loaded.
     """
     described = map(_describe, [*config.instances, *config.external])
-    return CollectionServers(described, lambda: started_in_process(config))
+    return CollectionServers(described, lambda: started_in_process(config), config)
 
 
 def running_servers(options: RunOptions) -> CollectionServers:
@@ -135,7 +155,8 @@ def running_servers(options: RunOptions) -> CollectionServers:
         )
         for each in records
     )
-    return CollectionServers(described, lambda: connected_to(records, options.token))
+    source = RunningServers(records, options.token)
+    return CollectionServers(described, lambda: connected_to(records, options.token), source)
 
 
 def _describe(server: ServerInstance) -> ServerDescription:

@@ -109,6 +109,8 @@ class Server:
     """Base of all servers. `name` is that of the instance in the configuration."""
 
     kind: ClassVar[ServerKind]
+    once: ClassVar[bool] = False
+    """Whether one server of this class serves a whole run, also where many processes collect."""
     config: ServerConfig
 
     def __init__(

@@ -1,8 +1,8 @@
 """Settings of model endpoints and of the pool that uses them."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 from yarl import URL
@@ -155,3 +155,45 @@ def endpoint_settings(
         )
         for each in named
     ]
+
+
+LIMITS = frozenset(("max_concurrency", "max_concurrent_requests"))
+"""The names of settings of model servers that hold for a whole run."""
+
+
+def smallest_limit(settings: object) -> int | None:
+    """The smallest limit anywhere in the settings of a model server."""
+    return min(_limits(settings), default=None)
+
+
+def divided_limits(settings: Mapping[str, Any], index: int, count: int) -> dict[str, Any]:
+    """The settings of a model server with part `index` of `count` of every limit, at least 1."""
+    divided: dict[str, Any] = _divided(settings, index, count)
+    return divided
+
+
+def _limits(value: object) -> Iterator[int]:
+    match value:
+        case dict():
+            for name, part in value.items():
+                if name in LIMITS and isinstance(part, int):
+                    yield part
+                else:
+                    yield from _limits(part)
+        case list():
+            for part in value:
+                yield from _limits(part)
+
+
+def _divided(value: Any, index: int, count: int) -> Any:
+    match value:
+        case dict():
+            return {
+                name: max(1, part // count + (index < part % count))
+                if name in LIMITS and isinstance(part, int)
+                else _divided(part, index, count)
+                for name, part in value.items()
+            }
+        case list():
+            return [_divided(part, index, count) for part in value]
+    return value

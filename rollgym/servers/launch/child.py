@@ -33,7 +33,7 @@ def main() -> NoReturn:
     request = StartRequest.from_line(requests.readline())
     end_with_parent(request.launcher, signal.SIGTERM)
     log_to(request.log_level)
-    launcher = _Launcher(requests)
+    launcher = ParentProcess(requests)
     status = run(_serve(request, launcher, results))
     if launcher.ended:
         launcher.kill_all()
@@ -41,7 +41,7 @@ def main() -> NoReturn:
     os._exit(status)  # rather than wait for threads that a plug-in left behind
 
 
-async def _serve(request: StartRequest, launcher: "_Launcher", results: BinaryIO) -> int:
+async def _serve(request: StartRequest, launcher: "ParentProcess", results: BinaryIO) -> int:
     directory = Directory(request.urls, request.tokens)
     try:
         server = make_server(request.instance, directory)
@@ -64,7 +64,7 @@ async def _serve(request: StartRequest, launcher: "_Launcher", results: BinaryIO
     return 0
 
 
-class _Launcher:
+class ParentProcess:
     """The process that started this one, watched through the pipe from it."""
 
     def __init__(self, requests: BinaryIO) -> None:

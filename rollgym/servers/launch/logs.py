@@ -85,8 +85,21 @@ def relay(server: str, pid: int, line: str) -> str:
         text = hide_secrets_in_text(line)
         _LOGGER.warning("%s", text, extra={"server": server, "pid": pid})
         return text
-    if _LOGGER.isEnabledFor(level):
-        record = _LOGGER.makeRecord(_LOGGER.name, level, __file__, 0, message, (), None)
-        setattr(record, _RELAYED, line)
-        _LOGGER.handle(record)
+    _log_again(_LOGGER, level, message, line)
     return f"{message}\n{exception}" if exception else message
+
+
+def relay_record(logger: str, level: int, line: str) -> None:
+    """Log a line that another process wrote, as a record of the same logger."""
+    try:
+        message = str(json.loads(line)["message"])
+    except (ValueError, KeyError, TypeError):
+        message = line
+    _log_again(logging.getLogger(logger), level, message, line)
+
+
+def _log_again(logger: logging.Logger, level: int, message: str, line: str) -> None:
+    if logger.isEnabledFor(level):
+        record = logger.makeRecord(logger.name, level, __file__, 0, message, (), None)
+        setattr(record, _RELAYED, line)
+        logger.handle(record)

@@ -1,0 +1,364 @@
+"""The worker of a collection that runs in many processes: it gives each attempt to one of them.
+
+The engine calls it like any worker, so everything that makes a collection stays in the driver: the
+journal, retries, limits, files and progress. Only attempts run elsewhere. A finished rollout counts
+when the driver has written it, so a worker process has nothing to lose but running attempts.
+
+*Handing out.* An attempt goes to the process with the fewest attempts for its weight. A process
+that ends early or is slow gets fewer of them.
+
+*Lost processes.* The attempts of a process that was lost fail as `worker`, which is retried. The
+process is replaced, unless its replacements end without having finished anything.
+
+*Rollouts that kill their process.* Anything may have killed a process: people, schedulers, lack of
+memory, one of its rollouts. A rollout that was in two lost processes runs alone from then on, so it
+harms no other. If its process then ends by itself (a fatal signal, an exit, a blocked event loop),
+the rollout did it, and fails as `crash`. Otherwise the attempts of the retry rule end it.
+"""
+
+import asyncio
+import hmac
+import logging
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+import rollgym
+from rollgym.cluster.channel import Channel
+from rollgym.cluster.launchers import Launcher
+from rollgym.cluster.link import LOG_TOPIC, LogLine
+from rollgym.cluster.messages import Hello, Message, ProtocolError, Setup
+from rollgym.cluster.process import STOP_BOUND, Ticket
+from rollgym.cluster.remote_process import (
+    EndOfProcess,
+    LostError,
+    NoteHandler,
+    RemoteProcess,
+    Service,
+)
+from rollgym.engine import WorkItem
+from rollgym.records import Failed, Failure, FailureKind, Outcome, RolloutKey, WorkerLostError
+from rollgym.servers.launch.logs import current_level, relay_record
+from rollgym.servers.launch.records import StartError
+
+START_TIMEOUT = 120.0
+SILENCE = 60.0
+HELLO_TIMEOUT = 10.0
+MOST_FRUITLESS = 3
+"""How many processes in a row may end without having finished an attempt."""
+ALONE_AFTER = 2
+"""The number of lost processes after which a rollout runs alone."""
+FIRST_PAUSE = 0.25
+LONGEST_PAUSE = 8.0
+
+_LOGGER = logging.getLogger(__name__)
+_LOG_LINE = msgspec.msgpack.Decoder(LogLine)
+
+
+class WorkerProgram(msgspec.Struct, frozen=True):
+    """What worker processes run: a function `module:name`, called with `options` and its link.
+
+    `options` gets the number of the process, from 0. `services` and `notes` are how the program
+    reaches the driver.
+    """
+
+    program: str
+    options: Callable[[int], bytes]
+    services: Mapping[str, Service] = {}
+    notes: NoteHandler = lambda _topic, _body: None
+
+
+class WorkerProcesses:
+    """Runs attempts in `number` processes. Use it as a context manager, and as a worker in it.
+
+    It can be used when the first process is ready. `host` is the address of this machine for those
+    of other machines; without it, the processes run on this machine. `give_up` is called with the
+    reason when no process is left.
+    """
+
+    def __init__(
+        self,
+        program: WorkerProgram,
+        launcher: Launcher,
+        number: int,
+        give_up: Callable[[str], None],
+        *,
+        host: str | None = None,
+        start_timeout: float = START_TIMEOUT,
+        silence: float = SILENCE,
+    ) -> None:
+        self._program = program
+        self._launcher = launcher
+        self._number = number
+        self._give_up = give_up
+        self._host = host
+        self._start_timeout = start_timeout
+        self._silence = silence
+        self._token = secrets.token_hex(32)
+        self._launches = count(1)
+        self._expected: dict[int, RemoteProcess] = {}
+        self._processes: list[RemoteProcess] = []
+        self._keeping: dict[RemoteProcess, asyncio.Task[None]] = {}
+        self._losses: dict[RolloutKey, int] = {}
+        self._changed = asyncio.Event()
+        self._closing = False
+        self._address: str | tuple[str, int] = ""
+        self._opened = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Raises StartError where a process refuses to start before one is ready."""
+        try:
+            await self._listen()
+            for number in range(self._number):
+                await self._add(number)
+            await self._first_ready()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._close()
+
+    async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        key = item.key
+        alone = self._losses.get(key, 0) >= ALONE_AFTER
+        process = await (self._reserve() if alone else self._least_loaded())
+        try:
+            seconds = deadline - asyncio.get_running_loop().time()
+            outcome = await process.run(item, attempt, seconds)
+        except LostError as lost:
+            self._losses[key] = self._losses.get(key, 0) + 1
+            if alone and lost.end.by_itself:
+                detail = f"{lost}; the rollout ran alone in it"
+                return Failed(Failure.make(FailureKind.CRASH, detail))
+            raise WorkerLostError(str(lost)) from None
+        finally:
+            if alone:
+                process.reserved = False
+                self._change()
+        if self._losses:
+            self._losses.pop(key, None)
+        return outcome
+
+    @property
+    def ready(self) -> int:
+        """The number of processes that can get attempts."""
+        return sum(process.is_ready for process in self._processes)
+
+    # Handing out attempts.
+
+    async def _least_loaded(self) -> RemoteProcess:
+        while True:
+            best, least = None, 0.0
+            for process in self._processes:
+                if process.is_ready and not process.reserved:
+                    load = process.in_flight / process.weight
+                    if best is None or load < least:
+                        best, least = process, load
+            if best is not None:
+                return best
+            await self._change_of_state()
+
+    async def _reserve(self) -> RemoteProcess:
+        """A process that runs nothing else. One process always stays for the others."""
+        while True:
+            ready = [each for each in self._processes if each.is_ready]
+            free = [each for each in ready if not each.reserved]
+            if len(free) > 1 or (len(ready) == 1 and free):
+                process = min(free, key=lambda each: each.in_flight)
+                process.reserved = True
+                try:
+                    while process.in_flight and process.is_ready:
+                        await self._change_of_state()
+                except BaseException:
+                    process.reserved = False
+                    self._change()
+                    raise
+                if process.is_ready:
+                    return process
+                process.reserved = False
+            await self._change_of_state()
+
+    async def _change_of_state(self) -> None:
+        changed = self._changed
+        await changed.wait()
+
+    def _change(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    # Starting and replacing processes.
+
+    async def _add(self, number: int) -> None:
+        setup = Setup(
+            self._program.program,
+            self._program.options(number),
+            current_level(),
+            [os.getcwd(), *filter(None, sys.path)],  # noqa: PTH109 - a text for another process
+        )
+        process = RemoteProcess(
+            number, setup, self._program.services, self._take_note, self._change
+        )
+        self._processes.append(process)
+        self._keeping[process] = asyncio.ensure_future(self._keep(process))
+
+    async def _keep(self, process: RemoteProcess) -> None:
+        """Run one process after another in this place."""
+        fruitless = 0
+        while not self._closing:
+            before = process.finished
+            end = await self._live(process)
+            if self._closing:
+                return
+            fruitless = 1 if process.finished > before else fruitless + 1
+            self._change()
+            if end.refused is not None and not any(each.is_ready for each in self._processes):
+                raise StartError(f"{process.name} did not start: {end.refused}")
+            if fruitless > MOST_FRUITLESS:
+                _LOGGER.warning(
+                    "%s. %s is not replaced again: %d processes in a row ended without having "
+                    "finished an attempt",
+                    end.refused or end.reason,
+                    process.name,
+                    fruitless,
+                )
+                return
+            pause = min(FIRST_PAUSE * 4 ** (fruitless - 1), LONGEST_PAUSE)
+            _LOGGER.warning("%s; it is replaced in %g s", end.refused or end.reason, pause)
+            await asyncio.sleep(pause)
+
+    async def _live(self, process: RemoteProcess) -> EndOfProcess:
+        launch = next(self._launches)
+        self._expected[launch] = process
+        ticket = Ticket(self._address, self._token, launch, _this_node())
+        try:
+            launched = await self._launcher.start(process.name, ticket)
+            return await process.live(launched, self._start_timeout, self._silence)
+        except StartError as error:
+            return EndOfProcess(str(error), refused=str(error))
+        finally:
+            self._expected.pop(launch, None)
+
+    async def _first_ready(self) -> None:
+        watching = asyncio.ensure_future(self._watch_places())
+        try:
+            while not self.ready:
+                changed = asyncio.ensure_future(self._change_of_state())
+                await asyncio.wait({changed, watching}, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if watching.done():
+                    watching.result()
+                    raise StartError("no worker process could be started")
+        finally:
+            watching.cancel()
+        keeping = asyncio.ensure_future(self._tell_when_none_is_left())
+        self._opened.callback(keeping.cancel)
+
+    async def _watch_places(self) -> None:
+        """Return when no place has a process any more. Raises the StartError of one."""
+        done, _ = await asyncio.wait(self._keeping.values(), return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
+
+    async def _tell_when_none_is_left(self) -> None:
+        reason = "every worker process was lost and could not be replaced"
+        try:
+            await self._watch_places()
+        except StartError as error:
+            reason = str(error)
+        if not self._closing:
+            self._give_up(f"{reason}. What to do: find out why the workers end")
+
+    # Connections.
+
+    async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._host is None:
+            folder = tempfile.TemporaryDirectory(prefix="rollgym-")
+            self._opened.callback(folder.cleanup)
+            self._address = str(Path(folder.name) / "driver")
+            server = await loop.create_unix_server(self._accept, self._address)
+        else:
+            server = await loop.create_server(self._accept, self._host, 0)
+            self._address = (self._host, server.sockets[0].getsockname()[1])
+        self._opened.callback(server.close)
+
+    def _accept(self) -> Channel:
+        known: dict[Channel, RemoteProcess] = {}
+
+        def receive(channel: Channel, message: Message) -> None:
+            if (process := known.get(channel)) is not None:
+                process.receive(channel, message)
+                return
+            known[channel] = self._welcome(channel, message)
+            timer.cancel()
+
+        def lose(channel: Channel, reason: str) -> None:
+            timer.cancel()
+            if (process := known.pop(channel, None)) is not None:
+                process.lose(channel, reason)
+
+        channel = Channel(receive, lose)
+        timer = asyncio.get_running_loop().call_later(
+            HELLO_TIMEOUT, channel.abort, "it did not introduce itself"
+        )
+        return channel
+
+    def _welcome(self, channel: Channel, hello: Message) -> RemoteProcess:
+        """The process that a connection belongs to. Raises ProtocolError for a stranger."""
+        if not isinstance(hello, Hello) or not hmac.compare_digest(hello.token, self._token):
+            raise ProtocolError("it does not belong to this run")
+        process = self._expected.pop(hello.launch, None)
+        if process is None or self._closing:
+            raise ProtocolError("it is not expected")
+        channel.trust()
+        if hello.version != rollgym.__version__:
+            why = f"it has rollgym {hello.version}, and the driver {rollgym.__version__}"
+            _LOGGER.warning("%s on %s: %s", process.name, hello.node, why)
+            raise ProtocolError(why)
+        process.join(channel, hello)
+        return process
+
+    def _take_note(self, topic: str, body: bytes) -> None:
+        if topic == LOG_TOPIC:
+            line = _LOG_LINE.decode(body)
+            relay_record(line.logger, line.level, line.line)
+        else:
+            self._program.notes(topic, body)
+
+    # The end.
+
+    async def _close(self) -> None:
+        """Let all processes end, and kill those that do not end in time."""
+        self._closing = True
+        for process in self._processes:
+            process.end()
+        tasks = set(self._keeping.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_BOUND)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=STOP_BOUND)
+            for task in tasks:
+                if task.done() and not task.cancelled():
+                    task.exception()
+        await self._opened.aclose()
+
+
+def _this_node() -> str:
+    return os.uname().nodename
