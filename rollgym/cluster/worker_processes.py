@@ -111,7 +111,7 @@ class WorkerProcesses:
         self._losses: dict[RolloutKey, int] = {}
         self._changed = asyncio.Event()
         self._closing = False
-        self._address: str | tuple[str, int] = ""
+        self.address: str | tuple[str, int] = ""
         self._opened = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -245,7 +245,7 @@ class WorkerProcesses:
     async def _live(self, process: RemoteProcess) -> EndOfProcess:
         launch = next(self._launches)
         self._expected[launch] = process
-        ticket = Ticket(self._address, self._token, launch, _this_node())
+        ticket = Ticket(self.address, self._token, launch, _this_node())
         try:
             launched = await self._launcher.start(process.name, ticket)
             return await process.live(launched, self._start_timeout, self._silence)
@@ -291,11 +291,11 @@ class WorkerProcesses:
         if self._host is None:
             folder = tempfile.TemporaryDirectory(prefix="rollgym-")
             self._opened.callback(folder.cleanup)
-            self._address = str(Path(folder.name) / "driver")
-            server = await loop.create_unix_server(self._accept, self._address)
+            self.address = str(Path(folder.name) / "driver")
+            server = await loop.create_unix_server(self._accept, self.address)
         else:
             server = await loop.create_server(self._accept, self._host, 0)
-            self._address = (self._host, server.sockets[0].getsockname()[1])
+            self.address = (self._host, server.sockets[0].getsockname()[1])
         self._opened.callback(server.close)
 
     def _accept(self) -> Channel:

@@ -1,0 +1,161 @@
+"""Collections whose attempts run in real processes of this machine."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollgym.cluster.launchers import LocalProcesses
+from rollgym.cluster.messages import HEADER_SIZE, Hello
+from rollgym.cluster.worker_processes import WorkerProcesses, WorkerProgram
+from rollgym.engine import (
+    Backoff,
+    Coverage,
+    ExitStatus,
+    Fixed,
+    Policy,
+    RetryPolicy,
+    RetryRule,
+    Stop,
+    collect,
+    run,
+)
+from rollgym.records import Attempt, Failed, FailureKind, Row, Task
+from rollgym.servers.launch.records import StartError
+from rollgym.store import DiskFullError, StorageError, open_run, read_records
+from tests.integration.cluster.programs import PROGRAM, REFUSING
+from tests.integration.servers.launch.probe import is_alive
+
+AT_ONCE = RetryPolicy(default=RetryRule(5, Backoff(0, maximum=0)), by_kind={})
+
+
+class Collected:
+    """A collection of rows in two processes, and what its workers said."""
+
+    def __init__(self, directory: Path, rows: Sequence[str], **settings: Any) -> None:
+        self.directory = directory
+        self.processes: dict[int, int] = {}
+        self.stop = Stop()
+        self.started: asyncio.Queue[tuple[int, int, int]] = asyncio.Queue()
+        self._rows = rows
+        self._settings = {"silence": 60.0, "program": PROGRAM, "parallel": 8} | settings
+        self._dies = settings.get("dies", lambda *_: False)
+
+    def run(self) -> Coverage:
+        return run(self._collect())
+
+    async def _collect(self) -> Coverage:
+        tasks = (Task(i, Row.of({"does": does})) for i, does in enumerate(self._rows))
+        program = WorkerProgram(
+            self._settings["program"],
+            lambda number: str(number).encode(),
+            {"store": self._settings.get("store", _kept)},
+            self._note,
+        )
+        policy = Policy(concurrency=Fixed(self._settings["parallel"]), retry=AT_ONCE)
+        processes = WorkerProcesses(
+            program,
+            LocalProcesses(),
+            2,
+            self.stop.give_up,
+            silence=self._settings["silence"],
+        )
+        with open_run(self.directory, tasks) as store:
+            async with processes:
+                return await collect(store.inputs, processes, store, policy, stop=self.stop)
+
+    def _note(self, topic: str, body: bytes) -> None:
+        assert topic == "started"
+        process, task, attempt = map(int, body.split())
+        self.processes[process] = self.processes.get(process, 0) + 1
+        if self._dies(self._rows[task], attempt):
+            os.kill(process, signal.SIGKILL)
+
+    @property
+    def records(self) -> list[Attempt]:
+        journals = sorted(self.directory.glob("journal*.jsonl"))
+        return [entry.attempt for entry, _ in read_records(journals)]
+
+    def failures(self, does: str) -> list[FailureKind]:
+        outcomes = (each.outcome for each in self.records if self._rows[each.task] == does)
+        return [each.failure.kind for each in outcomes if isinstance(each, Failed)]
+
+
+async def _kept(body: bytes) -> bytes:
+    return body
+
+
+def test_attempts_of_a_killed_process_run_again_and_nothing_is_lost_or_doubled(
+    tmp_path: Path,
+) -> None:
+    rows = ["complete"] * 30 + ["wait once", "store"] + ["complete"] * 30
+
+    collected = Collected(
+        tmp_path, rows, dies=lambda does, attempt: (does, attempt) == ("wait once", 1)
+    )
+    coverage = collected.run()
+
+    assert coverage.exit_status is ExitStatus.COMPLETE
+    finals = sorted(each.task for each in collected.records if each.final)
+    assert finals == list(range(len(rows)))
+    assert collected.failures("wait once") == [FailureKind.WORKER]
+    assert not any(map(is_alive, collected.processes))
+    stored = next(each for each in collected.records if rows[each.task] == "store")
+    assert msgspec.json.decode(stored.outcome.result) == {"does": "store"}
+
+
+def test_a_rollout_that_kills_every_process_ends_and_the_others_complete(tmp_path: Path) -> None:
+    rows = ["complete"] * 10 + ["kill"] + ["complete"] * 10
+
+    collected = Collected(tmp_path, rows)
+    coverage = collected.run()
+
+    assert (coverage.completed, coverage.failed) == (20, 1)
+    assert collected.failures("kill")[:2] == [FailureKind.WORKER] * 2
+    assert collected.failures("kill")[-1] is FailureKind.CRASH
+
+
+def test_a_process_that_blocks_is_replaced_while_others_go_on(tmp_path: Path) -> None:
+    rows = ["block once"] + ["complete"] * 20
+
+    collected = Collected(tmp_path, rows, silence=1.0)
+    coverage = collected.run()
+
+    assert coverage.exit_status is ExitStatus.COMPLETE
+    assert collected.failures("block once") == [FailureKind.WORKER]
+    assert not any(map(is_alive, collected.processes))
+
+
+def test_a_program_that_refuses_to_start_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="worker . did not start: its port is in use"):
+        Collected(tmp_path, ["complete"], program=REFUSING).run()
+
+
+def test_a_full_disk_of_the_driver_stops_the_collection(tmp_path: Path) -> None:
+    async def full(_: bytes) -> bytes:
+        raise DiskFullError("no space left on the device")
+
+    with pytest.raises(StorageError, match="no space left"):
+        Collected(tmp_path, ["store"], store=full).run()
+
+
+def test_a_connection_without_the_token_is_closed(tmp_path: Path) -> None:
+    """And it is not waited for."""
+
+    async def connect() -> bytes:
+        program = WorkerProgram(PROGRAM, lambda _: b"")
+        async with WorkerProcesses(program, LocalProcesses(), 1, lambda _: None) as processes:
+            reader, writer = await asyncio.open_unix_connection(str(processes.address))
+            hello = msgspec.msgpack.encode(Hello("guessed", "1", 1, "elsewhere", 1))
+            writer.write(len(hello).to_bytes(HEADER_SIZE, "big") + hello)
+            answered = await asyncio.wait_for(reader.read(), 30)
+            writer.close()
+            assert processes.ready == 1
+            return answered
+
+    assert run(connect()) == b""
