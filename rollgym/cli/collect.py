@@ -23,6 +23,7 @@ from rollgym.cli.rollout_settings import (
     rollout_help,
 )
 from rollgym.cli.summary import ResumeOptions
+from rollgym.cluster.ray_metrics import RayMetrics
 from rollgym.cluster.settings import worker_processes
 from rollgym.engine import Worker
 from rollgym.rollouts.agent_processes import AgentPrograms, with_shared_servers
@@ -139,7 +140,15 @@ def run(arguments: Sequence[str]) -> int:
         ) as workers:
             yield workers
 
-    return run_collection(inputs, settings, servers, config, make_worker, options=options)
+    return run_collection(
+        inputs,
+        settings,
+        servers,
+        config,
+        make_worker,
+        options=options,
+        observed_by=[RayMetrics()] if cluster and cluster.is_ray else [],
+    )
 
 
 def _only_agent(agents: Sequence[str]) -> str | None:

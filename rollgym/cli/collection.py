@@ -11,7 +11,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,6 +82,7 @@ def run_collection(
     make_worker: MakeWorker,
     *,
     options: ResumeOptions = OVERRIDES,
+    observed_by: Sequence[Observer] = (),
 ) -> int:
     """Collect the tasks of a source into the files that the settings name; the exit status.
 
@@ -119,7 +120,7 @@ def run_collection(
         with RolloutFiles(paths, store.directory, store.inputs.holds, seeds) as files:
             files.reconcile()
             files.write_materialized_inputs(repeats=settings.materialize_repeats)
-            observers: list[Observer] = [progress]
+            observers: list[Observer] = [progress, *observed_by]
             if settings.otel_endpoint:
                 observers.append(open_tracing(settings.otel_endpoint, store.manifest.run_id))
             work = _collect(store, settings, servers, make_worker, (files, *observers))

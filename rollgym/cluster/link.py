@@ -76,7 +76,8 @@ class Link:
         """Call a service of the driver. Raises StorageError where its disk failed."""
         if self.lost is not None:
             raise asyncio.CancelledError
-        number, answer = next(self._numbers), self._loop.create_future()
+        number = next(self._numbers)
+        answer: asyncio.Future[bytes] = self._loop.create_future()
         self._calls[number] = answer
         self._channel.send(Call(number, service, body))
         try:

@@ -49,11 +49,15 @@ class RayWorker:
 
 
 class RayPlaces(NamedTuple):
-    """What a cluster offers: how many workers, their launcher, and the driver's host in it."""
+    """What a cluster offers: how many workers, their launcher, and the driver's host in it.
+
+    `is_spread` says that it has nodes on other machines.
+    """
 
     workers: int
     launcher: Launcher
     host: str
+    is_spread: bool
 
 
 @asynccontextmanager
@@ -72,7 +76,9 @@ async def ray_cluster(settings: ClusterSettings) -> AsyncIterator[RayPlaces]:
     try:
         host = ray.util.get_node_ip_address()
         workers = settings.processes or _places(ray, settings.ray_cpus_per_worker)
-        yield RayPlaces(workers, _RayActors(ray, settings.ray_cpus_per_worker), host)
+        is_spread = any(node["NodeManagerAddress"] != host for node in _nodes(ray))
+        launcher = _RayActors(ray, settings.ray_cpus_per_worker)
+        yield RayPlaces(workers, launcher, host, is_spread)
     finally:
         await asyncio.to_thread(ray.shutdown)
 
@@ -103,13 +109,17 @@ def _connect(ray: Any, settings: ClusterSettings) -> None:
 
 def _places(ray: Any, cpus: float) -> int:
     """How many workers the CPUs of the nodes have room for."""
-    resources = (node["Resources"] for node in ray.nodes() if node["Alive"])
+    resources = (node["Resources"] for node in _nodes(ray))
     places = sum(int(each.get("CPU", 0.0) // cpus) for each in resources)
     if not places:
         raise StartError(
             f"no node of the Ray cluster has {cpus:g} CPUs for a worker: lower ray_cpus_per_worker"
         )
     return places
+
+
+def _nodes(ray: Any) -> list[dict[str, Any]]:
+    return [node for node in ray.nodes() if node["Alive"]]
 
 
 class _RayActors:

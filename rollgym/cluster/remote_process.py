@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rollgym.cluster.channel import Channel
 from rollgym.cluster.launchers import Launched
@@ -92,6 +92,7 @@ class RemoteProcess:
         self._channel: Channel | None = None
         self._heard = True
         self._hello: Hello | None = None
+        self._refused: str | None = None
         self._reset()
 
     @property
@@ -229,7 +230,7 @@ class RemoteProcess:
         loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = loop.create_future()
         self._lost: asyncio.Future[str] = loop.create_future()
-        self._refused: str | None = None
+        self._refused = None
         self._over = False
         self._channel, self._hello = None, None
 
@@ -239,15 +240,14 @@ class RemoteProcess:
         """Wait until it is ready; returns why it will not be."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within
+        signs: set[asyncio.Future[Any]] = {self._ready, self._lost, exited}
         while not (self._ready.done() or self._lost.done() or exited.done()):
             if self._hello is None and launched.can_wait:
                 deadline = loop.time() + within
             elif loop.time() > deadline:
                 return f"it was not ready within {within:g} s"
             await asyncio.wait(
-                {self._ready, self._lost, exited},
-                timeout=PING_INTERVAL,
-                return_when=asyncio.FIRST_COMPLETED,
+                signs, timeout=PING_INTERVAL, return_when=asyncio.FIRST_COMPLETED
             )
         return None if self._ready.done() else "it ended before it was ready"
 

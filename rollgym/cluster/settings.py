@@ -46,7 +46,7 @@ class ClusterSettings(msgspec.Struct, frozen=True):
 @asynccontextmanager
 async def worker_processes(
     settings: ClusterSettings,
-    make_program: Callable[[int], WorkerProgram],
+    make_program: Callable[[int, str | None], WorkerProgram],
     give_up: Callable[[str], None],
     *,
     limit: int | None = None,
@@ -54,7 +54,8 @@ async def worker_processes(
 ) -> AsyncIterator[WorkerProcesses]:
     """The worker processes, ready for attempts, for the block.
 
-    `make_program` gets their number, which is at most `limit`. `give_up` is called with the reason
+    `make_program` gets their number, which is at most `limit`, and the address of this machine if
+    some of them run on others. `give_up` is called with the reason
     when all of them are lost. Raises StartError.
     """
     async with AsyncExitStack() as stack:
@@ -63,15 +64,17 @@ async def worker_processes(
 
             cluster = await stack.enter_async_context(ray_cluster(settings))
             number, launcher, host = cluster.workers, cluster.launcher, cluster.host
+            reached_at = host if cluster.is_spread else None
         else:
             number, launcher, host = settings.processes or 1, LocalProcesses(), None
+            reached_at = None
         if limit is not None and limit < number:
             report(
                 f"{limit} worker processes in place of {number}: the limit of a model "
                 f"(max_concurrency) is {limit} requests"
             )
             number = limit
-        program = make_program(number)
+        program = make_program(number, reached_at)
         yield await stack.enter_async_context(
             WorkerProcesses(program, launcher, number, give_up, host=host)
         )

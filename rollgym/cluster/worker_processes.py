@@ -220,7 +220,7 @@ class WorkerProcesses:
     async def _keep(self, process: RemoteProcess) -> None:
         """Run one process after another in this place."""
         fruitless = 0
-        while not self._closing:
+        while True:
             before = process.finished
             end = await self._live(process)
             if self._closing:

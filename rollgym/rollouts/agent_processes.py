@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -25,14 +26,15 @@ from rollgym.engine import Worker
 from rollgym.rollouts.rows import RepeatSeeds
 from rollgym.rollouts.servers import CollectionServers, RunningServers
 from rollgym.rollouts.worker import AgentWorker
+from rollgym.servers.access import is_loopback
 from rollgym.servers.client import RecoveryWait
 from rollgym.servers.config.instances import Address, ServerInstance
 from rollgym.servers.config.loading import RunConfig, RunOptions
 from rollgym.servers.config.plugins import find_folder, load_server_class, plugin_roots
 from rollgym.servers.endpoints.settings import divided_limits, smallest_limit
-from rollgym.servers.launch.addresses import Directory
+from rollgym.servers.launch.addresses import ANY_HOST, Directory
 from rollgym.servers.launch.fleet import TOKEN, Fleet, started_in_process
-from rollgym.servers.launch.records import InstanceRecord
+from rollgym.servers.launch.records import InstanceRecord, ServerStatus, StartError
 from rollgym.servers.server import ServerKind
 
 PROGRAM = "rollgym.rollouts.agent_processes:agent_program"
@@ -104,22 +106,34 @@ class AgentPrograms:
         limits = [smallest_limit(each.settings) for each in _divided(self._source.instances)]
         return min((limit for limit in limits if limit is not None), default=None)
 
-    def of(self, processes: int) -> WorkerProgram:
-        """The program for this number of processes."""
-        return WorkerProgram(PROGRAM, lambda number: self._options_of(number, processes))
+    def of(self, processes: int, host: str | None = None) -> WorkerProgram:
+        """The program for this number of processes.
 
-    def _options_of(self, number: int, processes: int) -> bytes:
-        described: RunningServers | OwnServers
-        match self._source:
-            case RunConfig():
-                fleet = self._connected
-                records = fleet.records() if isinstance(fleet, Fleet) else []
-                described = _servers_of_worker(self._source, records, number, processes)
-            case RunningServers():
-                described = self._source
-            case None:
-                raise ValueError("the source of the servers is unknown")
-        return msgspec.structs.replace(self._options, servers=described).encode()
+        `host` is the address of this machine where some of them run on other machines. Raises
+        StartError for a server that those cannot reach.
+        """
+        source, connected = self._source, self._connected
+        if isinstance(source, RunningServers):
+            records = source.records
+        else:
+            records = connected.records() if isinstance(connected, Fleet) else []
+            own = [each.name for each in source.instances if each.has_own_process] if source else []
+            records = [each for each in records if each.name in own]
+        if host is not None:
+            records = [_reached_from_elsewhere(each, host) for each in records]
+
+        def options(number: int) -> bytes:
+            described: RunningServers | OwnServers
+            match source:
+                case RunConfig():
+                    described = _servers_of_worker(source, records, number, processes)
+                case RunningServers():
+                    described = msgspec.structs.replace(source, records=records)
+                case None:
+                    raise ValueError("the source of the servers is unknown")
+            return msgspec.structs.replace(self._options, servers=described).encode()
+
+        return WorkerProgram(PROGRAM, options)
 
 
 @asynccontextmanager
@@ -161,6 +175,21 @@ def _servers_of_worker(
             # Ports of one process would be in use for the next one.
             own.append(msgspec.structs.replace(instance, settings=settings, port=None))
     return OwnServers(own, shared, token)
+
+
+def _reached_from_elsewhere(record: InstanceRecord, host: str) -> InstanceRecord:
+    """The record with URLs for other machines. Raises StartError where it only has loopback."""
+    if record.status is ServerStatus.EXTERNAL:
+        return record
+    if record.host in ANY_HOST:
+        ports = [urlsplit(url).port or record.port for url in record.urls]
+        return msgspec.structs.replace(record, urls=[Address(host, port).url for port in ports])
+    if is_loopback(record.host):
+        raise StartError(
+            f"{record.name} listens on {record.host}, which the workers on other machines cannot "
+            f"reach: give it `host: {host}`, and set server_token in env.yaml"
+        )
+    return record
 
 
 def _in_own_process_if_once(instance: ServerInstance) -> ServerInstance:

@@ -43,7 +43,7 @@ class Collected:
         self.stop = Stop()
         self.started: asyncio.Queue[tuple[int, int, int]] = asyncio.Queue()
         self._rows = rows
-        self._settings = {"silence": 60.0, "program": PROGRAM, "parallel": 8} | settings
+        self._settings: dict[str, Any] = {"silence": 60.0, "program": PROGRAM, **settings}
         self._dies = settings.get("dies", lambda *_: False)
 
     def run(self) -> Coverage:
@@ -57,7 +57,7 @@ class Collected:
             {"store": self._settings.get("store", _kept)},
             self._note,
         )
-        policy = Policy(concurrency=Fixed(self._settings["parallel"]), retry=AT_ONCE)
+        policy = Policy(concurrency=Fixed(8), retry=AT_ONCE)
         processes = WorkerProcesses(
             program,
             LocalProcesses(),
