@@ -27,7 +27,7 @@ test:
 	@scripts/test.sh
 
 test-all:
-	@scripts/test.sh -m 'not torch and not embedded and not trainers and not vllm'
+	@scripts/test.sh -m 'not torch and not embedded and not trainers and not vllm and not ray'
 
 test-torch:
 	@scripts/setup.sh dev

@@ -86,6 +86,7 @@ async def ray_cluster(settings: ClusterSettings) -> AsyncIterator[RayPlaces]:
 def _connect(ray: Any, settings: ClusterSettings) -> None:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
     address = settings.ray_address
+    logging.getLogger("ray").setLevel(logging.ERROR)
     try:
         if address is not None:
             ray.init(address=address, **quiet)
