@@ -246,9 +246,7 @@ class RemoteProcess:
                 deadline = loop.time() + within
             elif loop.time() > deadline:
                 return f"it was not ready within {within:g} s"
-            await asyncio.wait(
-                signs, timeout=PING_INTERVAL, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait(signs, timeout=PING_INTERVAL, return_when=asyncio.FIRST_COMPLETED)
         return None if self._ready.done() else "it ended before it was ready"
 
     async def _watch(self, exited: asyncio.Future[str], silence: float) -> str:

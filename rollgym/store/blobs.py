@@ -58,6 +58,10 @@ class BlobStore:
             raise StorageError(f"{path}: the content does not match its name: the file is damaged")
         return data
 
+    async def read(self, ref: BlobRef) -> bytes:
+        """As `get`, in a thread."""
+        return await asyncio.to_thread(self.get, ref)
+
     def path(self, ref: BlobRef) -> Path:
         """Return the path of a blob. Raises ValueError for a name that is not a digest."""
         if not _NAME.fullmatch(ref.name):

@@ -20,13 +20,18 @@ from urllib.parse import urldefrag
 import msgspec
 
 from rollgym.records import EnvironmentSessionError, RolloutKey, TaskError, VerifierError
-from rollgym.store import BlobStore
 from webgym.actions.space import Action, DragBy, GiveAnswer, GoBack, Mark, Point, Upload, Viewport
 from webgym.browser.contract.answers import Box, CommandFailure, Element, StepAnswer
 from webgym.browser.contract.commands import Command, UploadCoords, UploadFile, UploadId, VisitPage
 from webgym.browser.contract.errors import NavigationRefusedError, UnknownElementError
 from webgym.context.page_view import AgentObservation, write_numbers
-from webgym.episode.interfaces import Agent, EpisodeMonitor, EpisodeSettings, WebSession
+from webgym.episode.interfaces import (
+    Agent,
+    EpisodeFiles,
+    EpisodeMonitor,
+    EpisodeSettings,
+    WebSession,
+)
 from webgym.episode.log import EpisodeLog, PhaseTimes, observation_of
 from webgym.tasks.task import Split, WebTask
 from webgym.trajectory.records import (
@@ -56,7 +61,7 @@ class WebEpisode:
         seed: int,
         agent: Agent,
         settings: EpisodeSettings,
-        screenshots: BlobStore,
+        screenshots: EpisodeFiles,
         monitor: EpisodeMonitor,
         times: PhaseTimes,
     ) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from rollgym.records import RolloutKey
 from rollgym.records.tokens import TokenSample
-from rollgym.store import Setting
+from rollgym.store import BlobRef, Setting
 from webgym.actions.space import Action
 from webgym.browser.contract.answers import Lease, Observe, Picture, StepAnswer
 from webgym.browser.contract.commands import Command
@@ -84,6 +84,26 @@ class EpisodeMonitor(Protocol):
 
     def running(self, key: RolloutKey, phase: str, step: int) -> None:
         """The episode is in this phase (navigate, model, execute, reward) of this step, from 1."""
+
+
+class EpisodeFiles(Protocol):
+    """Stores screenshots and other files of episodes, such as `rollgym.store.BlobStore`."""
+
+    async def put(self, data: bytes, extension: str = "") -> BlobRef:
+        """Store bytes; they are on the disk of the run then. Raises StorageError."""
+
+
+class KeptEpisodes(Protocol):
+    """Keeps episodes until they have a verdict, such as `UnjudgedEpisodes`."""
+
+    async def keep(self, key: RolloutKey, trajectory: Trajectory) -> None:
+        """Keep an episode until its rollout has an outcome. Raises StorageError."""
+
+    async def find(self, key: RolloutKey) -> Trajectory | None:
+        """The episode of a rollout, if it has one. Raises StoreError."""
+
+    async def discard(self, key: RolloutKey) -> None:
+        """Forget an episode that has to run again. Raises StorageError."""
 
 
 class WebSession(Protocol):

@@ -87,6 +87,10 @@ class UnjudgedEpisodes(Closable):
             return None  # another version wrote it: the episode runs again
         return None
 
+    async def discard(self, key: RolloutKey) -> None:
+        """As `remove`, in a thread."""
+        await asyncio.to_thread(self.remove, key)
+
     def observe(self, events: Sequence[Event]) -> None:
         """Remove the files of rollouts that have an outcome now."""
         for event in events:

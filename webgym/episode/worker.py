@@ -39,20 +39,21 @@ from rollgym.records import (
 )
 from rollgym.servers.context import after_the_deadline, working_for
 from rollgym.servers.limit import Limit
-from rollgym.store import BlobStore, StorageError
+from rollgym.store import StorageError
 from webgym.browser.contract.profile import RecordingKind
 from webgym.client.sessions import SessionSource
 from webgym.episode.episode import WebEpisode
 from webgym.episode.interfaces import (
     Agent,
+    EpisodeFiles,
     EpisodeMonitor,
     EpisodeSettings,
+    KeptEpisodes,
     RecordedSession,
     WebSession,
 )
 from webgym.episode.judging import completed, counting_judge_calls, judge
 from webgym.episode.log import PhaseTimes
-from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.tasks.task import WebTask
 from webgym.trajectory.records import NO_BROWSER, EpisodeVerdict, Step, Trajectory
 
@@ -84,9 +85,9 @@ class EpisodeWorker:
         browsers: SessionSource,
         sessions: int,
         settings: EpisodeSettings,
-        screenshots: BlobStore,
+        screenshots: EpisodeFiles,
         monitor: EpisodeMonitor,
-        unjudged: UnjudgedEpisodes,
+        unjudged: KeptEpisodes,
     ) -> None:
         self._agent = agent
         self._browsers = browsers
@@ -140,7 +141,7 @@ class EpisodeWorker:
                 await self._unjudged.keep(attempted.key, attempted.trajectory())
             raise
         except RolloutError:  # a verifier says that the episode itself has to run again
-            await asyncio.to_thread(self._unjudged.remove, attempted.key)
+            await self._unjudged.discard(attempted.key)
             raise
         return attempted.completed(verdict)
 

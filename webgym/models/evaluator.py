@@ -132,7 +132,9 @@ class Evaluator(AsyncClosable):
         *,
         evaluation_workers: int = 16,
         timeout: float = EVALUATION_TIMEOUT,
+        screenshots: ScreenshotStore | None = None,
     ) -> None:
+        """The judge reads `screenshots`, by default those under `save_path`."""
         settings = JudgeSettings.of(openai_config, strict=False)
         self.identity: dict[str, object] = settings.identity if settings else {}
         self.evaluation_workers = evaluation_workers
@@ -140,8 +142,8 @@ class Evaluator(AsyncClosable):
         self._judge = JudgeModels(settings) if settings else None
         self._assessor = None
         if settings and self._judge:
-            screenshots = ScreenshotStore(Path(save_path))
-            self._assessor = Assessor(self._judge, screenshots, settings.max_screenshots)
+            stored = screenshots or ScreenshotStore(Path(save_path))
+            self._assessor = Assessor(self._judge, stored, settings.max_screenshots)
         self._slots: dict[asyncio.AbstractEventLoop, _EvaluatorSlots] = {}
         self._thread = LoopThread("evaluator")
 

@@ -11,10 +11,10 @@ same holds for screenshots.
 *Doubt is a fail.* A reward that was not earned does more harm in training than one that is missed.
 """
 
-import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -58,16 +58,23 @@ class ScreenshotChoice(msgspec.Struct, frozen=True):
         return tuple(screenshot.step for screenshot in self.screenshots)
 
 
-class ScreenshotStore:
-    """The screenshots that are stored under a save path."""
+class StoredFiles(Protocol):
+    """Files by their content, such as a `BlobStore`."""
 
-    def __init__(self, save_path: Path) -> None:
-        self._blobs = BlobStore(save_path / SCREENSHOTS)
+    async def read(self, ref: BlobRef) -> bytes:
+        """The content of a file. Raises StorageError."""
+
+
+class ScreenshotStore:
+    """The screenshots that are stored under a save path, or in `files`."""
+
+    def __init__(self, save_path: Path, files: StoredFiles | None = None) -> None:
+        self._files = files or BlobStore(save_path / SCREENSHOTS)
 
     async def load(self, screenshot: EpisodeScreenshot) -> LoadedScreenshot:
         """The screenshot with its picture. Raises VerifierError if the file is missing."""
         try:
-            data = await asyncio.to_thread(self._blobs.get, BlobRef(screenshot.image.name, 0))
+            data = await self._files.read(BlobRef(screenshot.image.name, 0))
         except (StorageError, ValueError) as error:
             raise VerifierError(
                 f"the screenshot of step {screenshot.step} cannot be read: {error}"

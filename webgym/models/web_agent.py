@@ -29,6 +29,7 @@ from webgym.models.chat_model import ChatModel
 from webgym.models.completion import Completion
 from webgym.models.endpoints import read_endpoints
 from webgym.models.evaluator import Evaluator
+from webgym.models.judge_questions import ScreenshotStore
 from webgym.models.settings import ModelCallSettings, ModelSettings, PolicySettings, read_context
 from webgym.settings import WebSettingsError, read_known, read_settings
 from webgym.tasks.task import WebTask
@@ -65,6 +66,7 @@ class WebAgent(AsyncClosable):
         max_vllm_sessions: int | None = None,
         evaluation_workers: int | None = None,
         evaluation_timeout: float | None = None,
+        screenshots: ScreenshotStore | None = None,
     ) -> None:
         self.policy = read_known(PolicySettings, policy_config, name="policy_config")
         self.model_settings = read_known(ModelSettings, model_config, name="model_config")
@@ -91,6 +93,7 @@ class WebAgent(AsyncClosable):
             save_path,
             evaluation_workers=limits.evaluation_workers,
             timeout=limits.evaluation_timeout,
+            screenshots=screenshots,
         )
         self.endpoints = read_endpoints(vllm_server_url, key_variable=self.policy.api_key_env_var)
         self.model = ChatModel(self.endpoints, limits.chat(self.policy))

@@ -12,13 +12,25 @@ may run: those are with the judge, or next for a browser.
 import asyncio
 import inspect
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import msgspec
 
-from rollgym.engine import Coverage, Fixed, Observer, Policy, RetryPolicy, RetryRule, Stop, collect
+from rollgym.cluster.ray_metrics import RayMetrics
+from rollgym.engine import (
+    Coverage,
+    Fixed,
+    Observer,
+    Policy,
+    RetryPolicy,
+    RetryRule,
+    Stop,
+    StopLevel,
+    collect,
+    stopping_on_signals,
+)
 from rollgym.engine import run as run_loop
 from rollgym.monitor import open_tracing
 from rollgym.records import FailureKind, Prices, RolloutKey
@@ -32,14 +44,13 @@ from rollgym.store import (
     settings_identity,
 )
 from webgym.browser.contract.commands import InteractionMode
-from webgym.client.client import BrowserClient
-from webgym.client.isolation import IsolatedBrowserClient
-from webgym.client.sessions import SessionSource, TrackedSessions
 from webgym.episode.interfaces import Agent, EpisodeSettings
 from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.episode.worker import END_GRACE_SECONDS, EpisodeWorker
 from webgym.monitor.task_monitor import TaskMonitor
+from webgym.rollout.browsers import browser_sessions
 from webgym.rollout.environment_settings import RETRY_KEYS, EnvironmentSettings
+from webgym.rollout.episode_processes import EpisodeProcesses, RemoteEpisodes
 from webgym.rollout.iteration import ITERATION_ADVICE, IterationLabels, IterationPaths
 from webgym.rollout.iteration_files import IterationFiles, OnCheckpoint, OnTrajectory
 from webgym.rollout.ranks import Rank, announce, find_rank
@@ -78,13 +89,15 @@ class AsyncWebGym:
         rank: Rank | None = None,
         retry_failed: bool = False,
         retry_omitted: bool = False,
+        processes: EpisodeProcesses | None = None,
     ) -> None:
         """`env_config` and `retry_policy` are dictionaries or Hydra nodes, such as the whole
         `env_config` of a configuration. Their unknown keys are reported as UnknownKeyWarning and
         not used. An argument that has its default leaves the value of `env_config`.
 
         Limits in `env_config` are those of all ranks together; `num_workers` is of this one.
-        Without `iteration_paths` it is iteration 0 of `save_path`. Raises RefusedError.
+        Without `iteration_paths` it is iteration 0 of `save_path`. `processes` run the episodes in
+        place of this process, with agents of their own. Raises RefusedError.
         """
         if num_workers < 1:
             raise RefusedError(f"num_workers is {num_workers}: give 1 or more")
@@ -122,7 +135,7 @@ class AsyncWebGym:
         self._sessions = num_workers
         self._verbose = settings.verbose
         self._blocklist = blocklist_manager
-        self._keep_sessions = settings.skip_instance_cleanup
+        self._processes = processes
         self._mode: InteractionMode = interaction_mode
         self._is_alone = iteration_paths is None
         self._paths = iteration_paths or IterationPaths(
@@ -192,14 +205,20 @@ class AsyncWebGym:
         ):
             labels.lookup = lookup
             await asyncio.to_thread(files.rebuild)
-            async with self._browsers() as browsers, agent:
-                worker = self._worker(agent, browsers, monitor, unjudged)
+            async with AsyncExitStack() as stack:
+                if self._processes is not None and stop is None:
+                    stop = stack.enter_context(_stopping())
+                worker = await stack.enter_async_context(
+                    self._worker(agent, monitor, unjudged, stop)
+                )
                 observers: list[Observer] = [monitor, files, unjudged]
                 if self._blocklist is not None:
                     observers.append(BlocklistObserver(self._blocklist, lookup))
                 if self._settings.otel_endpoint:
                     run_id = store.manifest.run_id
                     observers.append(open_tracing(self._settings.otel_endpoint, run_id))
+                if self._processes is not None and self._processes.is_ray:
+                    observers.append(RayMetrics())
                 coverage = await collect(
                     store.inputs,
                     worker,
@@ -257,45 +276,49 @@ class AsyncWebGym:
             on_trajectory=on_trajectory,
         )
 
-    def _worker(
+    @asynccontextmanager
+    async def _worker(
         self,
         agent: Agent,
-        browsers: SessionSource,
         monitor: TaskMonitor,
         unjudged: UnjudgedEpisodes,
-    ) -> EpisodeWorker:
-        return EpisodeWorker(
-            agent=agent,
-            browsers=browsers,
-            sessions=self._sessions,
-            settings=self._settings.episode,
-            screenshots=BlobStore(self._paths.screenshots),
-            monitor=monitor,
-            unjudged=unjudged,
-        )
-
-    @asynccontextmanager
-    async def _browsers(self) -> AsyncIterator[SessionSource]:
-        """Sessions of the browser server, through this process or worker processes.
-
-        Sessions that are still in use at the end are released.
-        """
-        timeout, pools = self._settings.operation_timeout, self._settings.http_pools
-        url = self._settings.browser_url
-        client: BrowserClient | IsolatedBrowserClient
-        if self._settings.isolation == "process":
-            workers = self._settings.isolation_workers or self._sessions
-            client = IsolatedBrowserClient(
-                url, self._token, timeout, workers=workers, profile=self._profile
+        stop: Stop | None,
+    ) -> AsyncIterator[EpisodeWorker | RemoteEpisodes]:
+        """The worker of this process, or that of worker processes."""
+        settings, screenshots = self._settings, BlobStore(self._paths.screenshots)
+        if self._processes is not None:
+            async with self._processes.workers(
+                sessions=self._sessions,
+                profile=self._profile,
+                token=self._token,
+                screenshots=screenshots,
+                unjudged=unjudged,
+                monitor=monitor,
+                stop=stop or Stop(),
+            ) as remote:
+                yield remote
+            return
+        async with (
+            browser_sessions(settings, self._token, self._sessions, self._profile) as browsers,
+            agent,
+        ):
+            yield EpisodeWorker(
+                agent=agent,
+                browsers=browsers,
+                sessions=self._sessions,
+                settings=settings.episode,
+                screenshots=screenshots,
+                monitor=monitor,
+                unjudged=unjudged,
             )
-        else:
-            client = BrowserClient(url, self._token, timeout, pools.connections, self._profile)
-        async with client:
-            sessions = TrackedSessions(client, pools.allocate, pools.release)
-            try:
-                yield sessions
-            finally:
-                await sessions.release_all(abandoned=not self._keep_sessions)
+
+
+@contextmanager
+def _stopping() -> Iterator[Stop]:
+    """A request to stop that signals make; the loss of all worker processes makes it, too."""
+    stop = Stop()
+    with stopping_on_signals(stop.request, requests=StopLevel.NOW, hangup=False):
+        yield stop
 
 
 def _given(arguments: Mapping[str, object]) -> dict[str, object]:

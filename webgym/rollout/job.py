@@ -33,6 +33,7 @@ from webgym.rollout.checks import (
 from webgym.rollout.configuration import relative_path
 from webgym.rollout.embedded import EmbeddedServers, embedded_servers
 from webgym.rollout.environment_settings import EnvironmentSettings
+from webgym.rollout.episode_processes import EpisodeProcesses
 from webgym.rollout.gym import AsyncWebGym
 from webgym.rollout.iteration import (
     ITERATION_ADVICE,
@@ -56,6 +57,7 @@ from webgym.rollout.reporting import (
 )
 from webgym.rollout.sample import Sample, SampleOrigin, share_sample
 from webgym.rollout.settings import WebRolloutSettings
+from webgym.rollout.web_agents import web_agent
 from webgym.settings import WebSettingsError
 from webgym.tasks.file import TaskFile, find_task_file
 from webgym.utils.blocklist import Blocklist
@@ -177,6 +179,13 @@ class IterationJob:
         gym = self._gym(environment, servers.token, sample.tasks(self._rank.index))
         return gym.run(agent)
 
+    def _processes(self, environment: EnvironmentSettings) -> EpisodeProcesses | None:
+        """Worker processes with this rank's limits, if there are to be any."""
+        if self._settings.cluster is None:
+            return None
+        limited = {"env_config": self._rank.resources(environment)}
+        return EpisodeProcesses(self._settings.cluster, self._settings.model_copy(update=limited))
+
     def _gym(
         self, environment: EnvironmentSettings, token: str | None, tasks: Iterable[Task]
     ) -> AsyncWebGym:
@@ -201,6 +210,7 @@ class IterationJob:
             rank=self._rank,
             retry_failed=self._settings.retry_failed,
             retry_omitted=self._settings.retry_omitted,
+            processes=self._processes(environment),
         )
 
     def finish(self, coverage: Coverage) -> int:
@@ -286,21 +296,7 @@ class IterationJob:
         )
 
     def _agent(self, environment: EnvironmentSettings) -> WebAgent:
-        settings, environment = self._settings, self._rank.resources(environment)
-        return WebAgent(
-            policy_config=settings.policy_config,
-            context_config=settings.context,
-            model_config=settings.model,
-            save_path=settings.save_path,
-            vllm_server_url=environment.vllm_server_url,
-            openai_config=settings.openai_config,
-            operation_timeout=environment.operation_timeout,
-            vllm_timeout=environment.vllm_timeout,
-            max_retries=environment.max_retries,
-            max_vllm_sessions=environment.max_vllm_sessions,
-            evaluation_workers=environment.evaluation_workers,
-            evaluation_timeout=environment.evaluation_timeout,
-        )
+        return web_agent(self._settings, self._rank.resources(environment))
 
     def _judges(self, tasks: TaskFile) -> Sequence[Endpoints]:
         """The endpoints of the judges that the tasks need."""

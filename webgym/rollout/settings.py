@@ -10,12 +10,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from rollgym.cluster.settings import ClusterSettings, LauncherName
 from rollgym.store import Setting
 from webgym.context.settings import ContextConfig
 from webgym.models.judge_settings import JudgeSettings
 from webgym.models.settings import ModelSettings, PolicySettings
 from webgym.rollout.environment_settings import EnvironmentSettings
-from webgym.settings import Count, KeyOrigin, Natural, SettingsSection, Text, read_settings
+from webgym.settings import (
+    Count,
+    KeyOrigin,
+    Natural,
+    Positive,
+    SettingsSection,
+    Text,
+    read_settings,
+)
 from webgym.utils.blocklist import BlocklistSettings
 
 EmbeddedName = Literal["browser", "sites", "miniwob", "scripted", "model"]
@@ -78,6 +87,19 @@ class WebRolloutSettings(SettingsSection):
     )
     retry_omitted: bool = Field(
         default=False, description="run omitted rollouts of the iteration again"
+    )
+    processes: Count | None = Field(
+        default=None,
+        description="processes that run the episodes (null: this one; with ray: as many as fit)",
+    )
+    launcher: LauncherName | None = Field(
+        default=None, description="where these processes run: `processes` here, or `ray`"
+    )
+    ray_address: Text | None = Field(
+        default=None, description="address of a Ray cluster (null: start a local one and end it)"
+    )
+    ray_cpus_per_worker: Positive = Field(
+        default=1.0, description="CPUs of the Ray cluster for each process"
     )
     embedded: tuple[EmbeddedName, ...] = Field(
         default=(),
@@ -148,6 +170,13 @@ class WebRolloutSettings(SettingsSection):
         if value == "":
             raise ValueError("give the path of a folder")
         return value
+
+    @property
+    def cluster(self) -> ClusterSettings | None:
+        """Where the episodes run; None for this process."""
+        return ClusterSettings.of(
+            self.launcher, self.processes, self.ray_address, self.ray_cpus_per_worker
+        )
 
     @property
     def runs_again(self) -> bool:
