@@ -49,3 +49,12 @@ def _descendants(root: int) -> list[int]:
     for pid in found:
         found += children.get(pid, [])
     return found
+
+
+def own_cpu(process: int) -> float:
+    """The CPU seconds of one process, without those below it; 0 where it has ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:13])) / _TICKS
