@@ -114,6 +114,10 @@ class RayCluster:
             if command.startswith(_ACTORS)
         }
 
+    def processes_called(self, name: str) -> list[int]:
+        """The processes of the cluster whose title begins so."""
+        return [process for process, _, command in self._processes() if command.startswith(name)]
+
     def kill_raylet(self, node: str) -> None:
         """The node is lost; what Ray leaves of it is ended by the raylet's own end."""
         os.kill(self.raylets()[node], signal.SIGKILL)

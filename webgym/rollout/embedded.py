@@ -67,12 +67,16 @@ class EmbeddedServers(NamedTuple):
 
 @contextlib.contextmanager
 def embedded_servers(
-    names: Sequence[str], save_path: Path, token: str | None, model: Sequence[str] = ()
+    names: Sequence[str],
+    save_path: Path,
+    token: str | None,
+    model: Sequence[str] = (),
+    browser: Sequence[str] = (),
 ) -> Iterator[EmbeddedServers]:
     """Start the servers, and stop them at the end of the block. Raises EmbeddedError.
 
     Without a token, an embedded browser server gets a random one. `model` are the options of
-    `rollgym model serve`.
+    `rollgym model serve`, `browser` further ones of `rollgym browser serve`.
     """
     found = EmbeddedServers(token=token)
     with contextlib.ExitStack() as stack:
@@ -91,7 +95,7 @@ def embedded_servers(
             sites = found.sites_url
             allowed = ("--allow-network", urlsplit(sites).netloc) if sites else ()
             variables = {TOKEN_VARIABLE: token}
-            url = start("browser", "webgym.browser", "serve", *allowed, **variables)
+            url = start("browser", "webgym.browser", "serve", *browser, *allowed, **variables)
             found = found._replace(browser_url=url, token=token)
         if "scripted" in names:
             found = found._replace(model_url=start("scripted", "webgym.policies", "serve"))

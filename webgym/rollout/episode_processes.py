@@ -11,8 +11,9 @@ processes than the smallest of them allows.
 
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -24,6 +25,8 @@ from rollgym.engine import Stop, Worker, WorkItem
 from rollgym.monitor import printable_line
 from rollgym.records import Outcome, RolloutKey
 from rollgym.records.decoding import JsonDecoder
+from rollgym.servers.access import is_loopback
+from rollgym.servers.launch.records import StartError
 from rollgym.store import BlobRef, BlobStore
 from webgym.browser.contract.profile import SessionProfile
 from webgym.episode.interfaces import EpisodeMonitor
@@ -33,6 +36,7 @@ from webgym.models.judge_questions import ScreenshotStore
 from webgym.rollout.browsers import browser_sessions
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.rollout.ranks import Rank
+from webgym.rollout.ray_browsers import browsers_on_ray
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.rollout.web_agents import web_agent
 from webgym.trajectory.records import Trajectory
@@ -119,7 +123,10 @@ class EpisodeProcesses:
         environment = self._settings.env_config
         driver = _Driver(screenshots, unjudged, monitor)
 
-        def program(processes: int, _host: str | None) -> WorkerProgram:
+        def program(processes: int, host: str | None) -> WorkerProgram:
+            if host is not None:
+                _require_reachable(environment, host)
+
             def options(number: int) -> bytes:
                 given = EpisodeOptions(
                     config=self._settings.plain,
@@ -135,9 +142,21 @@ class EpisodeProcesses:
             return WorkerProgram(PROGRAM, options, driver.services, driver.take_note)
 
         limit = min(sessions, environment.max_vllm_sessions, environment.evaluation_workers)
-        async with worker_processes(
-            self._cluster, program, stop.give_up, limit=limit, report=_report
-        ) as processes:
+        async with AsyncExitStack() as stack:
+            processes = await stack.enter_async_context(
+                worker_processes(self._cluster, program, stop.give_up, limit=limit, report=_report)
+            )
+            if self._settings.has_browsers_on_ray:
+                sites = environment.sites_url
+                allowed = [urlsplit(sites).netloc] if sites else []
+                await stack.enter_async_context(
+                    browsers_on_ray(
+                        self._settings.ray_browsers_per_node,
+                        environment.browser_url,
+                        token,
+                        allowed,
+                    )
+                )
             yield RemoteEpisodes(processes, driver)
 
 
@@ -211,6 +230,22 @@ class _Driver:
         removed = _EPISODES.decode(body)
         await self._unjudged.discard(RolloutKey(removed.task, removed.repeat))
         return b""
+
+
+def _require_reachable(settings: EnvironmentSettings, host: str) -> None:
+    """Raise StartError for a server that only programs on this machine can reach."""
+    models = settings.vllm_server_url
+    urls: dict[str, object] = {
+        "host_ip": settings.browser_url,
+        "sites_url": settings.sites_url,
+        "vllm_server_url": models if isinstance(models, str) else None,
+    }
+    for key, url in urls.items():
+        if isinstance(url, str) and is_loopback(urlsplit(url).hostname or ""):
+            raise StartError(
+                f"env_config.{key}: workers on other machines cannot reach {url}. Start the server "
+                f"with --host {host}, not with `embedded`, and give its address here"
+            )
 
 
 def _report(note: str) -> None:

@@ -161,7 +161,9 @@ class IterationJob:
         """The embedded servers of the run. Raises EmbeddedError."""
         settings = self._settings
         model = settings.embedded_model.options
-        return embedded_servers(settings.embedded, settings.save_path, self._token, model)
+        # Browser nodes on Ray have the sessions.
+        browser = ("--role", "master") if settings.has_browsers_on_ray else ()
+        return embedded_servers(settings.embedded, settings.save_path, self._token, model, browser)
 
     def collect(self, tasks: TaskFile, servers: EmbeddedServers) -> Coverage:
         """Wait for all servers, draw the sample and run the episodes.

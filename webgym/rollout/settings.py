@@ -101,6 +101,11 @@ class WebRolloutSettings(SettingsSection):
     ray_cpus_per_worker: Positive = Field(
         default=1.0, description="CPUs of the Ray cluster for each process"
     )
+    ray_browsers_per_node: Natural = Field(
+        default=0,
+        description="with `launcher=ray`: browser sessions on each node of the cluster, which "
+        "register with the browser server (0: none)",
+    )
     embedded: tuple[EmbeddedName, ...] = Field(
         default=(),
         description="servers that run as long as the rollout: any of `browser`, `sites` or "
@@ -177,6 +182,10 @@ class WebRolloutSettings(SettingsSection):
         return ClusterSettings.of(
             self.launcher, self.processes, self.ray_address, self.ray_cpus_per_worker
         )
+
+    @property
+    def has_browsers_on_ray(self) -> bool:
+        return self.launcher == "ray" and self.ray_browsers_per_node > 0
 
     @property
     def runs_again(self) -> bool:
