@@ -1,6 +1,7 @@
 SEEDS ?= 20000
+ROUNDS ?= 2
 
-.PHONY: help demo test test-all test-torch test-embedded test-trainers test-vllm lint bench bench-collect bench-tokens bench-browser bench-web bench-viewer bench-model chaos
+.PHONY: help demo test test-all test-torch test-embedded test-trainers test-vllm test-ray lint bench bench-collect bench-processes bench-tokens bench-browser bench-web bench-viewer bench-model chaos
 
 help:
 	@echo 'make demo           run the main job end to end'
@@ -10,9 +11,11 @@ help:
 	@echo 'make test-embedded  run the bundled language model, which this downloads'
 	@echo 'make test-trainers  load exports with TRL and datasets, which this downloads'
 	@echo 'make test-vllm      ask a real vLLM on the CPU, which this downloads (2.5 GB)'
+	@echo 'make test-ray       kill nodes of a real Ray cluster, ROUNDS=$(ROUNDS) times; downloads Ray'
 	@echo 'make lint           run the linters only'
 	@echo 'make bench          measure the engine'
 	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
+	@echo 'make bench-processes measure collecting in two processes, and on Ray, against one'
 	@echo 'make bench-tokens   measure what exact tokens cost'
 	@echo 'make bench-browser  measure browser steps against plain Playwright'
 	@echo 'make bench-web      measure web rollouts against two simpler ways'
@@ -48,6 +51,11 @@ test-vllm:
 	@scripts/setup.sh dev
 	@python=$$(scripts/torch_env.sh vllm) && ROLLGYM_VLLM_PYTHON="$$python" .venv/bin/python -m pytest -v -m vllm tests/vllm
 
+test-ray:
+	@scripts/setup.sh dev
+	@python=$$(scripts/torch_env.sh ray) && ROLLGYM_RAY_PYTHON="$$python" ROLLGYM_RAY_ROUNDS=$(ROUNDS) \
+		.venv/bin/python -m pytest -v -m ray tests/ray
+
 lint:
 	@scripts/lint.sh
 
@@ -58,6 +66,10 @@ bench:
 bench-collect:
 	@scripts/setup.sh dev
 	.venv/bin/python -m benchmarks.collect
+
+bench-processes:
+	@scripts/setup.sh dev
+	.venv/bin/python -m benchmarks.processes
 
 bench-tokens:
 	@scripts/setup.sh dev

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Makes a separate environment with torch and prints the path of its Python:
+# Makes a separate environment with heavy packages and prints the path of its Python:
 #   torch_env.sh torch      torch alone, for `make test-torch`
 #   torch_env.sh trainers   TRL and datasets as well, for `make test-trainers`
 #   torch_env.sh vllm       vLLM for the CPU, for `make test-vllm`; needs Python 3.11 on Linux
+#   torch_env.sh ray        Ray and what rollgym requires, without torch, for `make test-ray`
 # Only those tests need it.
 #
 # The environment is in the user's cache, so that clones share it: $XDG_CACHE_HOME/rollgym/torch (or
-# trainers, vllm), by default in ~/.cache. It contains the packages of the extra torch-test (or
+# trainers, vllm, ray), by default in ~/.cache. It contains the packages of the extra torch-test (or
 # trainers-test, vllm-test) in pyproject.toml, from the index that pip is configured to use. On Linux
 # it gets the newest build of torch for CPUs (its version ends in +cpu), because the usual build
 # brings gigabytes of libraries for GPUs; if the index has none, nothing is installed.
@@ -28,8 +29,9 @@ case $kind in
     torch) imports='import torch, numpy' ;;
     trainers) imports='import datasets, trl' ;;
     vllm) imports='import vllm' ;;
+    ray) imports='import ray' ;;
     *)
-        say "usage: $0 [torch|trainers|vllm]"
+        say "usage: $0 [torch|trainers|vllm|ray]"
         exit 2
         ;;
 esac
@@ -43,8 +45,10 @@ log=$venv/setup.log
 requirements() {
     "$python" -I -c 'import sys, tomllib
 with open(sys.argv[1], "rb") as file:
-    extras = tomllib.load(file)["project"]["optional-dependencies"]
-print("\n".join(extras[sys.argv[2] + "-test"]))' "$root/pyproject.toml" "$kind"
+    project = tomllib.load(file)["project"]
+extras = project["optional-dependencies"]
+wanted = project["dependencies"] + extras["ray"] if sys.argv[2] == "ray" else extras[sys.argv[2] + "-test"]
+print("\n".join(wanted))' "$root/pyproject.toml" "$kind"
 }
 
 # Prints the stamp that the environment must have: its requirements and its Python.
@@ -83,6 +87,10 @@ install_requirements() {
             *) set -- "$@" "$line" ;;
         esac
     done <<<"$(requirements)"
+    if [ "$kind" = ray ]; then
+        install_packages_into "$@"
+        return
+    fi
     ask_index install "$torch" ${version:+"torch==$version"} || return
     if [ "$kind" = vllm ]; then
         run_pip install --no-deps "$@" || return
@@ -119,15 +127,16 @@ make_torch_environment() {
         return 1
     fi
     provide_pip || return
-    if [ "$(uname)" = Linux ] && ! version=$(cpu_version); then
+    if [ "$kind" != ray ] && [ "$(uname)" = Linux ] && ! version=$(cpu_version); then
         say "The index has no torch for CPUs alone; ROLLGYM_TORCH_INDEX can name one that has."
         return 1
     fi
-    say "Installing torch ${version:+$version }and what needs it into $venv ..."
+    say "Installing $kind ${version:+(torch $version) }and what it needs into $venv ..."
     if ! install_requirements "$version" || ! logged "$venv/bin/python" -I -c "$imports"; then
-        say "Could not install torch and what needs it:"
+        say "Could not install $kind and what it needs:"
         show_log
-        say "Set ROLLGYM_TORCH_INDEX to an index that has torch. Full log: $log"
+        [ "$kind" = ray ] || say "Set ROLLGYM_TORCH_INDEX to an index that has torch."
+        say "Full log: $log"
         return 1
     fi
     wanted_stamp >"$stamp.new" && mv -f "$stamp.new" "$stamp"

@@ -109,6 +109,7 @@ def test_attempts_of_a_killed_process_run_again_and_nothing_is_lost_or_doubled(
     assert msgspec.json.decode(stored.outcome.result) == {"does": "store"}
 
 
+@pytest.mark.campaign
 def test_a_rollout_that_kills_every_process_ends_and_the_others_complete(tmp_path: Path) -> None:
     rows = ["complete"] * 10 + ["kill"] + ["complete"] * 10
 

@@ -1,0 +1,97 @@
+"""`+processes=2` as a user meets it: workers that are killed, Ctrl-C, a driver that is killed."""
+
+import os
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.builders import read_json_lines
+from tests.e2e.command import finish, start, wait_for_records, wait_until
+from tests.e2e.test_collect_rollouts import KEYS, MANY
+
+PROCESSES = "+processes=2"
+RUN = Path("results/rollouts.run")
+SMALL_PAUSE = "+policy_model.responses_api_models.scripted_model.latency=0.2"
+Workers = list[int]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("responses_api_models", "resources_servers", "responses_api_agents"):
+        (tmp_path / name).symlink_to(Path(__file__).parents[2] / name)
+    return tmp_path
+
+
+def test_a_killed_worker_costs_attempts_and_no_rollout(folder: Path) -> None:
+    command = start(folder, *MANY, PROCESSES, "+num_samples_in_parallel=4", SMALL_PAUSE)
+    wait_for_records(folder / RUN, 2)
+    workers = _workers(command)
+    assert len(workers) == 2
+
+    os.kill(workers[0], signal.SIGKILL)
+    ended = finish(command)
+
+    assert ended.status == 0, ended.text
+    assert Counter(_keys(folder)) == Counter(KEYS)
+    failures = read_json_lines(folder / "results/rollouts_failures.jsonl")
+    assert {each["_ng_failure_class"] for each in failures} == {"worker"}
+    assert "worker" in ended.stderr
+    assert not any(map(_exists, workers))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_their_driver_and_the_same_command_continues(
+    folder: Path, number: signal.Signals
+) -> None:
+    command = start(folder, *MANY, PROCESSES, SMALL_PAUSE)
+    wait_for_records(folder / RUN, 4)
+    workers = _workers(command)
+
+    command.send_signal(number)
+    ended = finish(command)
+
+    assert ended.status == (5 if number == signal.SIGINT else -number)
+    wait_until(lambda: not any(map(_exists, workers)))
+    again = finish(start(folder, *MANY, PROCESSES))
+    assert again.status == 0, again.text
+    assert Counter(_keys(folder)) == Counter(KEYS)
+
+
+@pytest.mark.campaign
+def test_results_do_not_depend_on_the_number_of_processes(folder: Path) -> None:
+    def rewards(*options: str) -> dict[tuple[int, int], float]:
+        ended = finish(start(folder, *MANY, *options, "+resume=false"))
+        assert ended.status == 0, ended.text
+        rows = read_json_lines(folder / "results/rollouts.jsonl")
+        return {(row["_ng_task_index"], row["_ng_rollout_index"]): row["reward"] for row in rows}
+
+    assert rewards(PROCESSES) == rewards()
+
+
+def _keys(folder: Path) -> list[tuple[int, int]]:
+    rows = read_json_lines(folder / "results/rollouts.jsonl")
+    return [(row["_ng_task_index"], row["_ng_rollout_index"]) for row in rows]
+
+
+def _workers(command: "subprocess.Popen[str]") -> Workers:
+    """The worker processes that a command has started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        try:
+            parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            arguments = (entry / "cmdline").read_text()
+        except OSError:
+            continue  # it has ended
+        if int(parent) == command.pid and "rollgym.cluster.process" in arguments:
+            found.append(int(entry.name))
+    return found
+
+
+def _exists(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
