@@ -125,7 +125,7 @@ class Channel(asyncio.Protocol):
             self._received += view[start:]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closed = True
+        self._closed, self._transport = True, None
         reason = f"the connection broke ({exc})" if exc else "the connection was closed"
         self._lost(self, self._reason or reason)
 

@@ -79,7 +79,6 @@ class RemoteProcess:
     ) -> None:
         self.number = number
         self.name = f"worker {number}"
-        self.weight = 1.0
         self.reserved = False
         self.finished = 0
         self._setup = setup

@@ -4,8 +4,8 @@ The engine calls it like any worker, so everything that makes a collection stays
 journal, retries, limits, files and progress. Only attempts run elsewhere. A finished rollout counts
 when the driver has written it, so a worker process has nothing to lose but running attempts.
 
-*Handing out.* An attempt goes to the process with the fewest attempts for its weight. A process
-that ends early or is slow gets fewer of them.
+*Handing out.* An attempt goes to the process with the fewest attempts, so one that is slow gets
+fewer of them.
 
 *Lost processes.* The attempts of a process that was lost fail as `worker`, which is retried. The
 process is replaced, unless its replacements end without having finished anything.
@@ -164,10 +164,10 @@ class WorkerProcesses:
 
     async def _least_loaded(self) -> RemoteProcess:
         while True:
-            best, least = None, 0.0
+            best, least = None, 0
             for process in self._processes:
                 if process.is_ready and not process.reserved:
-                    load = process.in_flight / process.weight
+                    load = process.in_flight
                     if best is None or load < least:
                         best, least = process, load
             if best is not None:
