@@ -6,6 +6,7 @@ blocked, too.
 """
 
 import asyncio
+import contextlib
 import importlib
 import logging
 import os
@@ -112,10 +113,8 @@ def main() -> NoReturn:
     ticket = msgspec.json.decode(requests.readline(), type=Ticket)
     end_with_parent(ticket.parent, signal.SIGTERM)
     parent = ParentProcess(requests)
-    try:
+    with contextlib.suppress(LostDriverError):  # the driver has ended, or says why itself
         run(_serve_locally(ticket, parent))
-    except LostDriverError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - the driver reads it
     if parent.ended:
         parent.kill_all()
     sys.stderr.flush()

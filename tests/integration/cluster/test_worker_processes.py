@@ -105,7 +105,7 @@ def test_attempts_of_a_killed_process_run_again_and_nothing_is_lost_or_doubled(
     assert finals == list(range(len(rows)))
     assert collected.failures("wait once") == [FailureKind.WORKER]
     assert not any(map(is_alive, collected.processes))
-    stored = next(each for each in collected.records if rows[each.task] == "store")
+    stored = next(each for each in collected.records if each.final and rows[each.task] == "store")
     assert msgspec.json.decode(stored.outcome.result) == {"does": "store"}
 
 
