@@ -1,10 +1,11 @@
 """The cost of a browser step, compared with a plain Playwright script.
 
-Both contenders have the same browser binary, flags and picture format, and do the same tasks on the
+All contenders have the same browser binary, flags and picture format, and do the same tasks on the
 same pages (see `browser_contenders`), in separate processes. One runs after the other in each
-round, in alternating order. CPU is that of all their processes, including Chromium and start-up.
-Ratios are computed within a round; the median of the rounds is reported, with the least and the
-greatest.
+round, in alternating order. The third one, a bare DevTools client, shows the floor: what the
+browser itself costs when nothing else is done (`browser_bare`). CPU is that of all their processes,
+including Chromium and start-up. Ratios are computed within a round; the median of the rounds is
+reported, with the least and the greatest.
 
 What differs is what each makes the browser do. Our server takes PNGs with `optimizeForSpeed`: the
 same pixels, compressed faster. Playwright has no such option. The script waits up to 80 ms for a
@@ -72,17 +73,14 @@ def contend(name: str, url: str, tasks: int, sessions: int) -> ContenderCosts:
 
 
 def compare(figures: Figures, tasks: int, rounds: int, sessions: int) -> None:
-    costs: dict[str, list[ContenderCosts]] = {"rollgym": [], "playwright": []}
+    costs: dict[str, list[ContenderCosts]] = {"rollgym": [], "playwright": [], "bare": []}
     with pages() as url:
         for number in range(rounds):
             names = sorted(costs, reverse=number % 2 == 0)
             for name in names:
                 costs[name].append(contend(name, url, tasks, sessions))
-    ratios = [
-        (ours.cpu / ours.steps) / (theirs.cpu / theirs.steps)
-        for ours, theirs in zip(costs["rollgym"], costs["playwright"], strict=True)
-    ]
     at = f"browser.{sessions}_sessions"
+    ratios = over_playwright(costs, "rollgym")
     figures.report(f"{at}.cpu_over_playwright", median(ratios), "ratio", CPU_GOAL)
     figures.report(f"{at}.cpu_over_playwright_least", min(ratios), "ratio")
     figures.report(f"{at}.cpu_over_playwright_greatest", max(ratios), "ratio")
@@ -90,6 +88,16 @@ def compare(figures: Figures, tasks: int, rounds: int, sessions: int) -> None:
         goal = 0 if name == "rollgym" else None
         figures.report(f"{at}.{name}.failed_steps", sum(t.failed for t in spent), "steps", goal)
         report(figures, f"{at}.{name}", spent, sessions)
+    floor = median(over_playwright(costs, "bare"))
+    figures.report(f"{at}.bare.cpu_over_playwright", floor, "ratio")
+
+
+def over_playwright(costs: dict[str, list[ContenderCosts]], name: str) -> list[float]:
+    """The CPU per step of a contender relative to Playwright's, for each round."""
+    return [
+        (spent.cpu / spent.steps) / (theirs.cpu / theirs.steps)
+        for spent, theirs in zip(costs[name], costs["playwright"], strict=True)
+    ]
 
 
 def report(figures: Figures, name: str, costs: list[ContenderCosts], sessions: int) -> None:

@@ -1,8 +1,8 @@
-"""The browsing that both contenders of `browser` do, and the report of its cost.
+"""The browsing that all contenders of `browser` do, and the report of its cost.
 
 A task opens a page, then clicks a link or scrolls, in a new session; every step ends with a PNG of
-the screen, and the title and URL of the page. `browser_rollgym` and `browser_playwright` do it,
-each in a process of its own that imports only what its contender needs.
+the screen, and the title and URL of the page. `browser_rollgym`, `browser_playwright` and
+`browser_bare` do it, each in a process of its own that imports only what its contender needs.
 """
 
 import asyncio

@@ -16,6 +16,8 @@ PAGE = """<style>.row { cursor: pointer } body { margin: 20px }</style>
 <svg width=200 height=50><rect class=row width=40 height=40 fill=gold /><rect x=60 width=40
   height=40 fill=grey /></svg>
 <canvas id=board width=200 height=80></canvas><canvas width=200 height=80></canvas>
+<p ondblclick="document.title = 'twice'">Written paragraph</p>
+<ul onmousedown="document.title = event.target.textContent"><li>Left</li><li>Middle</li><li>Right</li></ul>
 <script>
 for (const id of ['heard', 'link', 'reply', 'forward', 'menu', 'app', 'round', 'chart', 'board']) {
   document.getElementById(id).addEventListener('click', (event) => {
@@ -49,12 +51,17 @@ def test_what_listens_for_clicks_is_marked_one_by_one(browser: Server) -> None:
             ("rect", "teal rect"),
             ("rect", "gold rect"),
             ("canvas", ""),
+            ("p", "Written paragraph"),
+            ("li", "Left"),
+            ("li", "Middle"),
+            ("li", "Right"),
         ]
         for name, title in {
             "Forward": "forward Forward",
             "Save": "menu Save",
             "red circle": "round red",
             "teal rect": "chart teal",
+            "Right": "Right",
         }.items():
             assert (await visitor.click(name)).page.title == title
 

@@ -71,6 +71,8 @@ ASKING = {
     "frames": "const ends = performance.now() + 600, move = (now) => {"
     " this.style.left = now + 'px'; now < ends ? requestAnimationFrame(move) : show() };"
     " requestAnimationFrame(move)",
+    "worker": "new Worker(window.URL.createObjectURL(new Blob(["
+    "'setTimeout(() => setTimeout(() => postMessage(1), 300), 300)']))).onmessage = show",
     "interval": "let left = 40; const on = setInterval(() => {"
     " this.style.height = 20 + left + 'px'; if (!left--) { clearInterval(on); show() } }, 13)",
 }
@@ -354,6 +356,11 @@ STREAMS = {
     "unread-stream": "fetch('/events')",
     "clock": "setInterval(() => { document.body.firstChild.textContent = Date.now() }, 30)",
     "beacons": "setInterval(() => navigator.sendBeacon('/quick', 'x'), 30)",
+    "worker": (
+        "new Worker(URL.createObjectURL(new Blob(['const tick = () => setTimeout(tick, 50); tick();"
+        " setInterval(() => postMessage(1), 30)']))).onmessage = () => {}"
+    ),
+    "busy-worker": "new Worker(URL.createObjectURL(new Blob(['for (;;);'])))",
 }
 
 

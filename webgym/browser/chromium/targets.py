@@ -24,12 +24,13 @@ _ATTACHED_KINDS = [
 
 
 class TargetInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """A tab or worker."""
+    """A tab or worker. `opener_id` is the tab whose page opened it."""
 
     target_id: str
     type: str
     url: str = ""
     browser_context_id: str = ""
+    opener_id: str = ""
 
 
 class ContextListener(Protocol):

@@ -23,9 +23,10 @@ of every window that `document.open` does not clear.
 """
 
 import secrets
-from string import Template
 
 import msgspec
+
+from webgym.browser.page.timers import NOTED_TIMERS, ScriptTemplate
 
 TEXT_LIMIT = 500
 MAX_DIALOGS = 100
@@ -34,8 +35,6 @@ MAX_REPORTED = 20
 BINDING = f"_{secrets.token_hex(8)}"
 CHANNEL = secrets.token_hex(8)
 """The name of the events between the early script and ours."""
-TIMER_BOUND = 1.0
-"""Timers of at most this many seconds are waited for."""
 
 CLICKS = (
     "click", "dblclick", "mousedown", "mouseup", "pointerdown", "pointerup", "touchstart",
@@ -44,11 +43,7 @@ CLICKS = (
 """Events whose listeners show that an element can be used."""
 
 
-class _Template(Template):
-    delimiter = "@"
-
-
-_DIALOGS = _Template(
+_DIALOGS = ScriptTemplate(
     """(() => {
   const found = Object.getOwnPropertyDescriptor(window, "@name");
   if (found?.set) return;
@@ -95,102 +90,15 @@ _POINTER_LOCK = """(() => {
 })()"""
 
 # Functions are taken at the start, before a page can replace them.
-_NOTES = _Template(
+_NOTES = ScriptTemplate(
     """(() => {
   if (Object.getOwnPropertyDescriptor(window, "@name")?.set) return;
-  const call = Function.prototype.call;
-  const bound = (method) => call.bind(method);
-  const { apply } = Reflect;
-  const now = performance.now.bind(performance);
-  const send = performance.dispatchEvent.bind(performance);
-  const [Custom, Submit, Mouse] = [CustomEvent, SubmitEvent, MouseEvent];
-  const [Table, Any, Html] = [Map, Element, HTMLElement];
-  const listen = performance.addEventListener.bind(performance);
-  const [get, set, drop] = [bound(Map.prototype.get), bound(Map.prototype.set),
-    bound(Map.prototype.delete)];
-  const [each, clear] = [bound(Map.prototype.forEach), bound(Map.prototype.clear)];
-  const many = bound(Object.getOwnPropertyDescriptor(Map.prototype, "size").get);
-  const detailOf = bound(Object.getOwnPropertyDescriptor(CustomEvent.prototype, "detail").get);
+@timers
+  const [Submit, Mouse] = [SubmitEvent, MouseEvent];
+  const [Any, Html] = [Element, HTMLElement];
   const find = bound(DocumentFragment.prototype.querySelectorAll);
   const is = bound(Html[Symbol.hasInstance]);
-  const sourceOf = bound(Function.prototype.toString);
-  const slice = bound(String.prototype.slice);
   const [strong, weak] = [bound(WeakRef.prototype.deref), WeakRef];
-  const replace = (owner, name, change) => {
-    const native = owner[name];
-    if (typeof native !== "function") return;
-    owner[name] = new Proxy(native, { apply: change });
-  };
-
-  const pending = new Table();
-  const chains = new Table();
-  let origin = null;
-  const during = (since, handler) => function (...given) {
-    const before = origin;
-    origin = since;
-    try {
-      return apply(handler, this, given);
-    } finally {
-      origin = before;
-    }
-  };
-  const keyOf = (handler, delay) => {
-    const source = sourceOf(handler);
-    return `${delay} ${source.length} ${slice(source, 0, 80)}`;
-  };
-  // The timers of one handler. One that is set again and again after it fired is a loop, and stays
-  // one: at once, or as often as `isLoop` says within one step.
-  const follow = (key, at) => {
-    let chain = get(chains, key);
-    if (!chain) {
-      chain = { from: at, count: 0, set: -1e9, fired: -1e9, loop: 0, first: -1e9, second: -1e9,
-        third: -1e9 };
-      set(chains, key, chain);
-    }
-    if (at - chain.fired >= 50) [chain.from, chain.count] = [at, 0];
-    if (chain.fired > chain.set) {
-      [chain.first, chain.second, chain.third] = [chain.second, chain.third, at];
-    }
-    chain.set = at;
-    chain.count += 1;
-    if (chain.count >= 3 && at - chain.from >= @bound) chain.loop ||= at;
-    return chain;
-  };
-  const isLoop = (chain, since) => {
-    const at = now();
-    if (chain.first >= since && at - chain.first >= @bound) chain.loop ||= at;
-    return chain.loop > 0;
-  };
-  replace(window, "setTimeout", (target, self, given) => {
-    const [handler, wait, ...rest] = given;
-    const delay = Number(wait) || 0;
-    if (typeof handler !== "function" || delay > @bound) return apply(target, self, given);
-    const at = now();
-    const since = origin ?? at;
-    if (many(chains) > 1000) clear(chains);
-    const chain = follow(keyOf(handler, delay), at);
-    const run = during(since, handler);
-    const number = apply(target, self, [
-      function (...values) {
-        drop(pending, number);
-        chain.fired = now();
-        return apply(run, this, values);
-      },
-      delay, ...rest,
-    ]);
-    set(pending, number, { since, chain, due: at + delay });
-    return number;
-  });
-  for (const name of ["clearTimeout", "clearInterval"]) {
-    replace(window, name, (target, self, given) => {
-      drop(pending, given[0]);
-      return apply(target, self, given);
-    });
-  }
-  replace(window, "setInterval", (target, self, [handler, ...rest]) => {
-    const run = typeof handler === "function" ? during(origin ?? now(), handler) : handler;
-    return apply(target, self, [run, ...rest]);
-  });
 
   let roots = [];
   replace(Element.prototype, "attachShadow", (target, self, given) => {
@@ -248,23 +156,16 @@ _NOTES = _Template(
     }
   }
   listen("@channel", (event) => {
-    const since = Number(detailOf(event));
-    let [count, due, looped] = [0, 0, false];
-    each(pending, (timer) => {
-      const isOlder = timer.chain.from < since && timer.chain.count > 1;
-      if (timer.since < since || isOlder) return;
-      if (isLoop(timer.chain, since)) looped ||= timer.chain.loop >= since;
-      else [count, due] = [count + 1, due > timer.due ? due : timer.due];
-    });
+    const noted = timersSince(Number(detailOf(event)));
     if (roots.length) handOver();
     if (used.length) passOn();
-    send(new Custom("@channel-timers", { detail: `[${count},${due},${looped}]` }));
+    send(new Custom("@channel-timers", { detail: noted }));
   });
 })()"""
 ).substitute(
     name=BINDING,
     channel=CHANNEL,
-    bound=int(TIMER_BOUND * 1000),
+    timers=NOTED_TIMERS,
     clicks=", ".join(f'"{name}"' for name in CLICKS),
 )
 

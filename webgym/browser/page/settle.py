@@ -1,11 +1,11 @@
 """Waiting until a page settles after a command.
 
 Nothing here sleeps for a fixed time. A page is settled when no document is loading, nothing that
-the step has begun is going on (requests, short timers, animations), and its elements have not
-changed for `QUIET` seconds. This last wait is also the time in which the consequences of a click
-must start: they are then waited for in turn. Each wait has its own limit, because some pages never
-settle; the answer then says so. A document that did not load within its limit is not waited for
-again in the next step.
+the step has begun is going on (requests, short timers of the page and of its workers, animations),
+and its elements have not changed for `QUIET` seconds. This last wait is also the time in which the
+consequences of a click must start: they are then waited for in turn. Each wait has its own limit,
+because some pages never settle; the answer then says so. A document that did not load within its
+limit is not waited for again in the next step.
 """
 
 import asyncio
@@ -80,7 +80,13 @@ class _DocumentVisit:
         if now() >= deadline:
             return False
         quietness = await _quietness(self._tab, max(deadline, now() + FAIR_TIME))
+        timers = await self._tab.workers.timers(activity.step_start.age, self._settle_by)
         if not self.is_same(self._tab) or activity.is_navigating:
+            return None
+        if timers.looped and quietness == "quiet":
+            quietness = "endless"
+        if timers.wait is not None and now() < self._settle_by:
+            await activity.changed(min(timers.wait, self._settle_by - now()))
             return None
         ended = quietness != "busy" or now() >= self._quiet_until
         if ended and not activity.pending_requests():

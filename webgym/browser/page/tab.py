@@ -26,6 +26,7 @@ from webgym.browser.page.early import (
 )
 from webgym.browser.page.elements import DocumentGoneError
 from webgym.browser.page.emulation import tab_commands
+from webgym.browser.page.workers import TabWorkers
 from webgym.browser.page.world import IsolatedWorld
 
 _SETUP: tuple[tuple[str, dict[str, object]], ...] = (
@@ -109,6 +110,7 @@ class Tab:
         credentials = profile.http_credentials
         self._authentication = HttpAuthentication(credentials, self.send) if credentials else None
         self.world = IsolatedWorld(self, self.activity)
+        self.workers = TabWorkers(connection, session, self.activity.wake)
         self._handlers: dict[str, Callable[[msgspec.Raw], None]] = {
             "Page.javascriptDialogOpening": self._answer_dialog,
             "Page.frameNavigated": self._navigated,
@@ -118,6 +120,7 @@ class Tab:
             "Inspector.targetCrashed": self._crash,
             "Input.dragIntercepted": self._drag_intercepted,
             "Page.fileChooserOpened": self._file_chooser_opened,
+            **self.workers.handlers,
         }
         if self._authentication is not None:
             self._handlers |= self._authentication.handlers
@@ -133,10 +136,13 @@ class Tab:
         for method, params in (*_SETUP, *tab_commands(self._profile)):
             self.send(method, params)
         source = early_script(accepts_dialogs=self._profile.accept_dialogs)
+        # The first, empty document of a tab can have scripts only if a page has opened it.
+        by_page = self.target.opener_id != ""
         self.send(
-            "Page.addScriptToEvaluateOnNewDocument", {"source": source, "runImmediately": True}
+            "Page.addScriptToEvaluateOnNewDocument", {"source": source, "runImmediately": by_page}
         )
         self.world.prepare()
+        self.workers.start()
         if self._authentication is not None:
             self._authentication.start()
         self.send("Runtime.runIfWaitingForDebugger")

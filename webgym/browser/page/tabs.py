@@ -97,6 +97,8 @@ class SessionTabs:
         return list(dict.fromkeys([*self.visited, *(o for tab in self._tabs for o in tab.visited)]))
 
     async def close_context(self, deadline: float) -> None:
+        for tab in self._tabs:
+            tab.workers.close()
         try:
             if self._context:
                 await self._targets.dispose_context(self._context, deadline)
@@ -237,6 +239,7 @@ class SessionTabs:
         self._tabs.remove(tab)
         self.visited |= tab.visited
         tab.closed = True
+        tab.workers.close()
         self._targets.connection.unlisten(tab.session)
         gone = DocumentGoneError(f"the tab of {tab.activity.main.url[:500]} was closed")
         self._targets.connection.fail(tab.session, gone)

@@ -14,6 +14,12 @@ const INTERACTIVE_SELECTOR = [
   "[onclick]", "[tabindex]", "[contenteditable]",
 ].join();
 
+// Listeners that are written as attributes; the early script notes all others.
+const LISTENER_ATTRIBUTES = [
+  "[ondblclick]", "[onmousedown]", "[onmouseup]", "[onpointerdown]", "[onpointerup]",
+  "[ontouchstart]", "[oncontextmenu]",
+].join();
+
 function isInteractive(element, tag) {
   if (isHtml(element)) {
     if (NATIVE.has(tag)) return true;

@@ -68,7 +68,12 @@ class Survey {
   enter(root, pane, declaredOnly) {
     const walker = pane.document.createTreeWalker(root, NodeFilter.SHOW_ELEMENT);
     const declared = new Set(queryRoot(root, INTERACTIVE_SELECTOR));
-    for (const element of this.listening.get(root) ?? []) declared.add(element);
+    const heard = [...(this.listening.get(root) ?? []), ...queryRoot(root, LISTENER_ATTRIBUTES)];
+    this.listening.set(root, heard);
+    for (const element of heard) {
+      listening.add(element);
+      declared.add(element);
+    }
     const body = nodeType(root) === DOCUMENT ? documentBody(root) : null;
     if (body && isWritable(body, "body")) declared.add(body);
     const marks = { skip: false, covered: null, away: null };
