@@ -17,7 +17,8 @@ PAGE = """<style>.row { cursor: pointer } body { margin: 20px }</style>
   height=40 fill=grey /></svg>
 <canvas id=board width=200 height=80></canvas><canvas width=200 height=80></canvas>
 <p ondblclick="document.title = 'twice'">Written paragraph</p>
-<ul onmousedown="document.title = event.target.textContent"><li>Left</li><li>Middle</li><li>Right</li></ul>
+<ul onmousedown="document.title = event.target.textContent">
+  <li>Left</li><li>Middle</li><li>Right</li></ul>
 <script>
 for (const id of ['heard', 'link', 'reply', 'forward', 'menu', 'app', 'round', 'chart', 'board']) {
   document.getElementById(id).addEventListener('click', (event) => {

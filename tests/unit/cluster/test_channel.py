@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 import pytest
@@ -34,11 +35,15 @@ class End:
         )
 
 
+def _same(channel: Channel) -> Channel:
+    return channel
+
+
 @asynccontextmanager
 async def _connected() -> AsyncIterator[tuple[End, End]]:
     ends = End(), End()
-    for end, side in zip(ends, socket.socketpair(), strict=True):
-        await asyncio.get_running_loop().create_connection(lambda end=end: end.channel, sock=side)
+    for channel, side in zip([end.channel for end in ends], socket.socketpair(), strict=True):
+        await asyncio.get_running_loop().create_connection(partial(_same, channel), sock=side)
     try:
         yield ends
     finally:
