@@ -5,6 +5,9 @@ them with, in the form that the response notes (`ChatForm`): with another role f
 example. The arguments of tool calls are objects, as chat templates get them. The last message of
 the assistant was never sent back, so it keeps its reasoning.
 
+An agent behind the gateway writes its own prompt. It is in the first of its `conversations`, and is
+exported in place of the task's.
+
 A file of another program may have a transcript in place of the `response`. It has a text and the
 calls after it in separate entries. The model wrote them in one turn, so here they are joined.
 """
@@ -18,7 +21,7 @@ import msgspec
 from rollgym.export.source import ExportedConversation
 from rollgym.records import ModelRequestError
 from rollgym.records.decoding import JsonDecoder
-from rollgym.rollouts.rows import OWN_OUTPUT
+from rollgym.rollouts.rows import CALLS, OWN_OUTPUT
 from rollgym.servers.responses import ChatForm, JsonObject, chat_request
 
 _ROLES = frozenset({"assistant", "tool", "user", "system", "developer"})
@@ -29,11 +32,32 @@ class ConversationError(ValueError):
     """The rollout cannot be written as chat messages; the message says where and why."""
 
 
+class _Conversation(msgspec.Struct):
+    parameters: JsonObject
+    input: list[JsonObject]
+
+    @property
+    def request(self) -> JsonObject:
+        return {**self.parameters, "input": self.input}
+
+
+class _Calls(msgspec.Struct):
+    conversations: list[_Conversation] = []
+
+
 class _RolloutRow(msgspec.Struct):
     responses_create_params: JsonObject
     response: Any = None
     output: Any = None
     own_output: list[JsonObject] | None = msgspec.field(default=None, name=OWN_OUTPUT)
+    calls: _Calls | None = msgspec.field(default=None, name=CALLS)
+
+    @property
+    def request(self) -> JsonObject:
+        """The first request of the conversation."""
+        if self.calls is not None and self.calls.conversations:
+            return self.calls.conversations[0].request
+        return self.responses_create_params
 
 
 _DECODER = JsonDecoder(_RolloutRow)
@@ -45,7 +69,7 @@ def conversation(line: bytes) -> ExportedConversation:
         row = _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConversationError(f"this line is not a valid rollout ({error})") from error
-    params, form = row.responses_create_params, ChatForm.of(row.response)
+    params, form = row.request, ChatForm.of(row.response)
     asked = {name: params[name] for name in _REQUEST_FIELDS if params.get(name) is not None}
     request = _request(asked, form, "responses_create_params")
     prompt = request["messages"]

@@ -32,6 +32,10 @@ def _decoder(as_type: Any) -> JsonDecoder[Any]:
     return decoder
 
 
+CALLS_FIELD = "rollgym_calls"
+"""The calls of an agent that the gateway served, in the row of its rollout."""
+
+
 class RowError(ValueError):
     """The bytes are not one JSON object in UTF-8."""
 

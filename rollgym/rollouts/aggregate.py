@@ -235,7 +235,7 @@ def _numbers(task: Task, attempt: Attempt) -> tuple[dict[str, float], bool]:
 
 
 def metrics_row(task: Task, attempt: Attempt) -> MetricsRow:
-    """A completed rollout without its conversation, and without values that cannot be read."""
+    """A completed rollout without its conversation and tokens, and without unreadable values."""
     outcome = attempt.outcome
     if not isinstance(outcome, Completed):
         raise TypeError(f"{attempt.key} is not completed")
@@ -245,7 +245,7 @@ def metrics_row(task: Task, attempt: Attempt) -> MetricsRow:
     row: MetricsRow = {
         name: raw for name, raw in sent.fields.items() if name not in (rows.PARAMS, rows.AGENT)
     }
-    row |= added
+    row |= {name: raw for name, raw in added.items() if name not in rows.KEPT}
     row |= {
         rows.REWARD: outcome.reward,
         rows.SUCCESS: outcome.succeeded,

@@ -65,8 +65,8 @@ def output_row(task: Task, attempt: Attempt, seeds: rows.RepeatSeeds | None = No
     }
     if raw_response is not None:
         fields[rows.RESPONSE] = raw_response
-    if rows.TOKENS in row.fields:  # of an earlier collection
-        fields[rows.TOKENS] = None
+    # Those of an earlier collection do not belong to this response.
+    fields |= {name: None for name in rows.KEPT if name in row.fields}
     fields |= {name: raw for name, raw in added.items() if name not in _WRITTEN}
     return row.with_fields({**fields, rows.TASK_INDEX: task.index})
 

@@ -34,7 +34,6 @@ from rollgym.rollouts.rows import (
     PARAMS,
     RESPONSE,
     ROLLOUT_INDEX,
-    TOKENS,
     agent_name,
     rollout_row,
 )
@@ -81,10 +80,9 @@ class ReverifyWorker:
         now = asyncio.get_running_loop().time()
         with working_for(f"{item.task.index}/{number}", deadline - ending_time(deadline - now)):
             try:
-                response, tokens = await self._response(item)
+                response, kept = await self._response(item)
             except RolloutError as error:
                 return Failed(Failure.of(error))
-            kept = {} if tokens is None else {TOKENS: tokens}
             try:
                 verified = await self._verify(row, response)
                 answer = Answer(200, Row.parse(verified).with_fields(kept).raw)
@@ -95,7 +93,7 @@ class ReverifyWorker:
                 failure = Failure.make(FailureKind.CANCELLED, "the verification was cancelled")
                 return _failed(failure, response, kept)
 
-    async def _response(self, item: WorkItem) -> tuple[msgspec.Raw, msgspec.Raw | None]:
+    async def _response(self, item: WorkItem) -> tuple[msgspec.Raw, dict[str, msgspec.Raw]]:
         try:
             return await asyncio.to_thread(self._stored.response, item.task.index, item.repeat)
         except StoreError as error:
@@ -132,9 +130,9 @@ class ReverifyWorker:
         return self._stateful[client.name]
 
 
-def _failed(failure: Failure, response: msgspec.Raw, tokens: Mapping[str, msgspec.Raw]) -> Failed:
-    kept = msgspec.json.encode({RESPONSE: response, UNVERIFIED: True, **tokens})
-    return Failed(failure, result=msgspec.Raw(kept))
+def _failed(failure: Failure, response: msgspec.Raw, kept: Mapping[str, msgspec.Raw]) -> Failed:
+    result = msgspec.json.encode({RESPONSE: response, UNVERIFIED: True, **kept})
+    return Failed(failure, result=msgspec.Raw(result))
 
 
 async def _replay(client: ServerClient, jar: CookieJar, row: Row, response: msgspec.Raw) -> None:

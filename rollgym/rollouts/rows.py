@@ -20,6 +20,7 @@ import msgspec
 
 from rollgym.records import Row, RowError, Task
 from rollgym.records.decoding import JsonDecoder, decode_json
+from rollgym.records.row import CALLS_FIELD
 from rollgym.records.tokens import ROW_FIELD
 from rollgym.store import Manifest
 
@@ -45,6 +46,9 @@ OWN_OUTPUT = "rollgym_output"
 OWN_METADATA = "rollgym_metadata"
 TOKENS = ROW_FIELD
 """The tokens of all turns, which only a collection writes."""
+CALLS = CALLS_FIELD
+KEPT = (TOKENS, CALLS)
+"""What only the collection that made a response can write beside it."""
 MOVED = "rollgym"
 """The key of `metadata` with our numbers whose names were in use."""
 SIGNS = "signs"
@@ -158,7 +162,7 @@ def is_rollout(row: Row) -> bool:
 
 def without_results(row: Row) -> Row:
     """The row of a rollout without what its collection wrote, as far as the row alone tells."""
-    dropped = {RESPONSE, REWARD, SUCCESS, ROLLOUT_INDEX, OWN_OUTPUT, OWN_METADATA, TOKENS}
+    dropped = {RESPONSE, REWARD, SUCCESS, ROLLOUT_INDEX, OWN_OUTPUT, OWN_METADATA, *KEPT}
     if OWN_OUTPUT not in row.fields:
         dropped.add(OUTPUT)
     metadata = object_fields(row.fields.get(METADATA))

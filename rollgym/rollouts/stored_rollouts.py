@@ -104,8 +104,8 @@ class StoredRollouts:
         except RowError as error:
             raise self._files[0].changed() from error
 
-    def response(self, task: int, repeat: int) -> tuple[msgspec.Raw, msgspec.Raw | None]:
-        """The stored response of the task's k-th rollout, and its tokens where there are some.
+    def response(self, task: int, repeat: int) -> tuple[msgspec.Raw, dict[str, msgspec.Raw]]:
+        """The stored response of the task's k-th rollout, and the fields of `KEPT` that it has.
 
         Raises InputsError, StorageError.
         """
@@ -114,7 +114,8 @@ class StoredRollouts:
         try:
             with file.open() as opened:
                 fields = row_at(opened, offset).fields
-                return fields[rows.RESPONSE], fields.get(rows.TOKENS)
+                kept = {name: fields[name] for name in rows.KEPT if name in fields}
+                return fields[rows.RESPONSE], kept
         except OSError as error:
             raise storage_error(error, file.path, "reading a stored rollout") from error
         except (KeyError, RowError) as error:

@@ -144,6 +144,7 @@ class AgentServer(Server):
             raise TaskError(str(error)) from error
         if params is None:
             raise TaskError("the row has no `responses_create_params`")
+        episode.row = row
         await self._seed(row, episode)
         try:
             with boundary(AgentError):
@@ -227,8 +228,11 @@ class AgentServer(Server):
         # A caller of another program reads tokens from the items, where NeMo Gym has them.
         episode = self.episode(takes_tokens=bool(current_rollout()))
         body = await self.run(row, episode)
+        fields = dict(episode.row_fields)
         if turns := episode.token_turns:
-            body = Row.parse(body).with_fields({ROW_FIELD: turns}).raw
+            fields[ROW_FIELD] = turns
+        if fields:
+            body = Row.parse(body).with_fields(fields).raw
         phases = msgspec.json.encode(episode.phases).decode()
         spans = encode_spans(episode.spans())
         models = msgspec.json.encode(episode.models.all).decode()
@@ -292,6 +296,8 @@ def partial_of(episode: Episode) -> bytes | None:
         usage = episode.usage_object()
         response = {"status": "incomplete", "output": episode.output, "usage": usage}
         kept = {"response": episode.annotate(response)}
+    if kept:
+        kept |= episode.row_fields
     if kept and (turns := episode.token_turns):
         kept[ROW_FIELD] = turns
     spent: dict[str, Any] = {}

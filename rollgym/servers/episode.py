@@ -33,6 +33,7 @@ from rollgym.records import (
     ModelUnavailableError,
     ModelUse,
     ModelUses,
+    Row,
     ToolError,
     Usage,
 )
@@ -92,6 +93,10 @@ class Episode:
         """Whether the environment has a session that can be closed without a verdict."""
         self.parallel_tools: frozenset[str] = frozenset()
         """The tools that the environment marks as safe to run in parallel."""
+        self.row: Row | None = None
+        """The row of the rollout; None for an agent whose caller seeds and verifies."""
+        self.row_fields: dict[str, Any] = {}
+        """Further fields for the verified row, or for what is kept of a rollout that failed."""
         self.output: list[JsonObject] = []
         """The trajectory so far, as items of the Responses API; the agent adds the turns to it."""
         self.response: dict[str, Any] | None = None
@@ -113,8 +118,13 @@ class Episode:
         self._began = time.perf_counter()
         self._calls: list[Timed] = []
 
-    async def ask_model(self, params: Mapping[str, Any]) -> Response:
-        """One turn of the model, never a stream. Raises the model errors of `rollgym.records`."""
+    async def ask_model(
+        self, params: Mapping[str, Any], *, read_text_calls: bool = True
+    ) -> Response:
+        """One turn of the model, never a stream. Raises the model errors of `rollgym.records`.
+
+        With `read_text_calls`, a turn that ends with a call in its text makes that call.
+        """
         if "stream" in params or "stream_options" in params:
             params = {name: params[name] for name in params if not name.startswith("stream")}
         self._asked = params
@@ -152,7 +162,8 @@ class Episode:
             )
         )
         self._last = response
-        self._read_text_call(response, params)
+        if read_text_calls:
+            self._read_text_call(response, params)
         if self._takes_tokens:
             self._take_tokens(response)
         return response
@@ -183,6 +194,13 @@ class Episode:
         """
         if name in RESERVED_NAMES or "/" in name:
             return self._reject(f"there is no tool {name!r}")
+        return tool_output(await self.ask_tool(name, arguments))
+
+    async def ask_tool(self, name: str, arguments: bytes) -> Answer:
+        """The answer of a tool, also an error that the model caused. Raises as `call_tool`.
+
+        The caller has checked the name: other routes of the environment have names too.
+        """
         began = time.perf_counter()
         try:
             answer = await self.resources.call(
@@ -197,7 +215,19 @@ class Episode:
             self.spent("tools", began, name)
         if not answer.ok:
             self._count_error(name, answer)
-        return tool_output(answer)
+        return answer
+
+    async def list_models(self) -> bytes:
+        """The models of the model server, as it lists them."""
+        answer = await self._model.call(
+            "/v1/models", b"", error=ModelUnavailableError, method="GET", within=self._model_timeout
+        )
+        return answer.body
+
+    @property
+    def last_tokens(self) -> Mapping[str, Any] | None:
+        """The tokens of the last turn, where its model server continues from tokens."""
+        return self._continued[1] if self._continued else None
 
     @property
     def token_turns(self) -> list[TokenTurn]:

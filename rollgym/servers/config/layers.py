@@ -170,8 +170,9 @@ def _descriptions(content: DictConfig) -> Iterator[tuple[str, str]]:
                 yield name, f"{kind}/{next(iter(inner))}"
 
 
-def described_agents(config: str, roots: Sequence[Path]) -> list[tuple[str, str]]:
-    """The agents that a config file of the plug-ins describes, with their implementations."""
+def described_in(config: str, roots: Sequence[Path], kind: ServerKind) -> list[tuple[str, str]]:
+    """The servers of a kind that a config file of the plug-ins describes, with their
+    implementations."""
     path = find_config(config, roots)
     if path is None:
         return []
@@ -179,7 +180,7 @@ def described_agents(config: str, roots: Sequence[Path]) -> list[tuple[str, str]
         content = read_document(path, roots[0]).content
     except ConfigError:
         return []
-    prefix = f"{ServerKind.AGENT}/"
+    prefix = f"{kind}/"
     return [
         (name, described.removeprefix(prefix))
         for name, described in _descriptions(content)

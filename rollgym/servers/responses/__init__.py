@@ -1,13 +1,24 @@
-"""The Responses API: a view of its objects, and the conversion from and to chat completions.
+"""The Responses API: a view of its objects, and the conversion from and to other APIs.
 
 `chat_request` converts a Responses request to chat completions, and `response_from_chat` converts
 the completion back. For a chat client of a Responses model, `responses_request` and
-`chat_completion` do the opposite. All functions work on decoded JSON and do nothing else.
+`chat_completion` do the opposite, and for a client of Anthropic's Messages, `anthropic_request` and
+`anthropic_message`. All functions work on decoded JSON and do nothing else.
 """
 
+from rollgym.servers.responses.anthropic_face import (
+    anthropic_message,
+    anthropic_request,
+    unsent_parameters,
+)
 from rollgym.servers.responses.chat_face import chat_completion, responses_request
 from rollgym.servers.responses.chat_form import ChatForm
-from rollgym.servers.responses.events import completion_chunks, response_events, sse
+from rollgym.servers.responses.events import (
+    anthropic_events,
+    completion_chunks,
+    response_events,
+    sse,
+)
 from rollgym.servers.responses.from_chat import response_from_chat
 from rollgym.servers.responses.metadata import (
     MetadataParameters,
@@ -29,6 +40,9 @@ __all__ = [
     "JsonObject",
     "MetadataParameters",
     "Response",
+    "anthropic_events",
+    "anthropic_message",
+    "anthropic_request",
     "arguments_problem",
     "chat_completion",
     "chat_request",
@@ -39,5 +53,6 @@ __all__ = [
     "response_from_chat",
     "responses_request",
     "sse",
+    "unsent_parameters",
     "without_stream",
 ]

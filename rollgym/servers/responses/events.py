@@ -35,6 +35,12 @@ def completion_chunks(completion: JsonObject, *, with_usage: bool) -> Iterator[b
     yield DONE
 
 
+def anthropic_events(message: JsonObject) -> Iterator[bytes]:
+    """The events of a finished Message of the Anthropic API."""
+    for event in _anthropic_events(message):
+        yield sse(event, str(event["type"]))
+
+
 def sse(data: JsonObject, event: str = "") -> bytes:
     """One block of server-sent events."""
     name = f"event: {event}\n" if event else ""
@@ -102,6 +108,33 @@ def _reasoning_events(item: JsonObject, within: JsonObject) -> Iterator[JsonObje
         place, text = {**within, "content_index": number}, part.get("text") or ""
         yield {"type": "response.reasoning_text.delta", "delta": text, **place}
         yield {"type": "response.reasoning_text.done", "text": text, **place}
+
+
+def _anthropic_events(message: JsonObject) -> Iterator[JsonObject]:
+    usage = message["usage"]
+    started = {**message, "content": [], "stop_reason": None}
+    yield {"type": "message_start", "message": {**started, "usage": {**usage, "output_tokens": 0}}}
+    for index, block in enumerate(message["content"]):
+        empty, deltas = _block_deltas(block)
+        yield {"type": "content_block_start", "index": index, "content_block": empty}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    ending = {name: message[name] for name in ("stop_reason", "stop_sequence")}
+    yield {"type": "message_delta", "delta": ending, "usage": usage}
+    yield {"type": "message_stop"}
+
+
+def _block_deltas(block: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
+    """A content block as it starts, and what is added to it."""
+    if block["type"] == "tool_use":
+        written = msgspec.json.encode(block["input"]).decode()
+        return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": written}]
+    if block["type"] == "thinking":
+        thought = {"type": "thinking_delta", "thinking": block["thinking"]}
+        signed = {"type": "signature_delta", "signature": block["signature"]}
+        return {**block, "thinking": ""}, [thought, signed]
+    return {**block, "text": ""}, [{"type": "text_delta", "text": block["text"]}]
 
 
 def _parts(item: JsonObject, name: str) -> list[JsonObject]:

@@ -1,6 +1,7 @@
 """The conversation of a row: where its items are, and which tool each call belongs to.
 
-The prompt is in `responses_create_params`. The turns are the row's `output`, else the items of its
+The prompt is in `responses_create_params`, or that of an agent behind the gateway in the first of
+its `conversations`. The turns are the row's `output`, else the items of its
 `response`, else its `messages`. A prompt of at most `PROMPT_TURNS` turns is shown by itself; a
 longer one is shown in front of the other turns, and read in portions like them.
 """
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollgym.rollouts.rows import OUTPUT, OWN_OUTPUT, PARAMS, RESPONSE
+from rollgym.rollouts.rows import CALLS, OUTPUT, OWN_OUTPUT, PARAMS, RESPONSE
 from rollgym.viewer.documents.texts import short
 from rollgym.viewer.documents.turns import TurnItem
 from rollgym.viewer.values import ABSENT, Fields, fields_of, is_present, items_of, text_of
@@ -31,11 +32,7 @@ class RowConversation:
     """The undecoded items of a row. `field` is the field that the turns are read from."""
 
     def __init__(self, row: Fields) -> None:
-        params = fields_of(row.get(PARAMS)) or {}
-        prompt = [
-            *_items(f"/{PARAMS}/instructions", params.get("instructions"), "system"),
-            *_items(f"/{PARAMS}/input", params.get("input"), "user"),
-        ]
+        prompt = _prompt_of_agent(row) or _prompt(PARAMS, row.get(PARAMS), PARAMS, row.get(PARAMS))
         self.field, turns = _turns(row)
         is_long = len(prompt) > PROMPT_TURNS
         self.prompt = [] if is_long else prompt
@@ -95,6 +92,28 @@ def _calls(raw: msgspec.Raw) -> Iterator[Fields]:
         if (call := fields_of(each)) is not None:
             function = fields_of(call.get("function"))
             yield call if function is None else {**call, "name": function.get("name", ABSENT)}
+
+
+def _prompt(
+    parameters_at: str, parameters: msgspec.Raw | None, at: str, given: msgspec.Raw | None
+) -> list[TurnItem]:
+    """The turns of a request: its instructions, and its input."""
+    instructions = (fields_of(parameters) or {}).get("instructions")
+    asked = (fields_of(given) or {}).get("input")
+    return [
+        *_items(f"/{parameters_at}/instructions", instructions, "system"),
+        *_items(f"/{at}/input", asked, "user"),
+    ]
+
+
+def _prompt_of_agent(row: Fields) -> list[TurnItem]:
+    """What an agent behind the gateway asked first; [] for other rollouts."""
+    conversations = items_of((fields_of(row.get(CALLS)) or {}).get("conversations"))
+    if not conversations:
+        return []
+    parameters = (fields_of(conversations[0]) or {}).get("parameters")
+    at = f"{CALLS}/conversations/0"
+    return _prompt(f"{at}/parameters", parameters, at, conversations[0])
 
 
 def _turns(row: Fields) -> tuple[str, list[TurnItem]]:
