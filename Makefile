@@ -1,7 +1,7 @@
 SEEDS ?= 20000
 ROUNDS ?= 2
 
-.PHONY: help demo test test-all test-torch test-embedded test-trainers test-vllm test-ray lint bench bench-collect bench-processes bench-tokens bench-browser bench-web bench-viewer bench-model chaos
+.PHONY: help demo test test-all test-torch test-embedded test-trainers test-agents test-vllm test-ray lint bench bench-collect bench-processes bench-tokens bench-gateway bench-browser bench-web bench-viewer bench-model chaos
 
 help:
 	@echo 'make demo           run the main job end to end'
@@ -10,6 +10,7 @@ help:
 	@echo 'make test-torch     open our files with torch, which this downloads'
 	@echo 'make test-embedded  run the bundled language model, which this downloads'
 	@echo 'make test-trainers  load exports with TRL and datasets, which this downloads'
+	@echo 'make test-agents    roll out agents of frameworks, which this downloads'
 	@echo 'make test-vllm      ask a real vLLM on the CPU, which this downloads (2.5 GB)'
 	@echo 'make test-ray       kill nodes of a real Ray cluster, ROUNDS=$(ROUNDS) times; downloads Ray'
 	@echo 'make lint           run the linters only'
@@ -17,6 +18,7 @@ help:
 	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
 	@echo 'make bench-processes measure collecting in two processes, and on Ray, against one'
 	@echo 'make bench-tokens   measure what exact tokens cost'
+	@echo 'make bench-gateway  measure what the gateway adds to a call'
 	@echo 'make bench-browser  measure browser steps against plain Playwright'
 	@echo 'make bench-web      measure web rollouts against two simpler ways'
 	@echo 'make bench-viewer   measure the viewer with 200,000 rollouts'
@@ -30,7 +32,7 @@ test:
 	@scripts/test.sh
 
 test-all:
-	@scripts/test.sh -m 'not torch and not embedded and not trainers and not vllm and not ray'
+	@scripts/test.sh -m 'not torch and not embedded and not trainers and not vllm and not agents and not ray'
 
 test-torch:
 	@scripts/setup.sh dev
@@ -40,12 +42,18 @@ test-torch:
 test-embedded:
 	@scripts/setup.sh dev
 	@scripts/setup.sh model
-	.venv/bin/python -m pytest -m embedded responses_api_models/embedded_model tests/e2e/test_small_model.py
+	.venv/bin/python -m pytest -m embedded responses_api_models/embedded_model responses_api_agents/command_agent \
+		tests/e2e/test_small_model.py
 
 test-trainers:
 	@scripts/setup.sh dev
 	@python=$$(scripts/torch_env.sh trainers) && ROLLGYM_TRAINERS_PYTHON="$$python" .venv/bin/python -m pytest \
 		-m trainers tests/integration/export/test_trainers.py
+
+test-agents:
+	@scripts/setup.sh dev
+	@python=$$(scripts/torch_env.sh agents) && ROLLGYM_AGENTS_PYTHON="$$python" .venv/bin/python -m pytest -v -m agents \
+		responses_api_agents/command_agent
 
 test-vllm:
 	@scripts/setup.sh dev
@@ -74,6 +82,10 @@ bench-processes:
 bench-tokens:
 	@scripts/setup.sh dev
 	.venv/bin/python -m benchmarks.tokens
+
+bench-gateway:
+	@scripts/setup.sh dev
+	.venv/bin/python -m benchmarks.gateway
 
 bench-browser:
 	@scripts/setup.sh dev

@@ -2,13 +2,14 @@
 # Makes a separate environment with heavy packages and prints the path of its Python:
 #   torch_env.sh torch      torch alone, for `make test-torch`
 #   torch_env.sh trainers   TRL and datasets as well, for `make test-trainers`
+#   torch_env.sh agents     frameworks for agents, without torch, for `make test-agents`
 #   torch_env.sh vllm       vLLM for the CPU, for `make test-vllm`; needs Python 3.11 on Linux
 #   torch_env.sh ray        Ray and what rollgym requires, without torch, for `make test-ray`
 # Only those tests need it.
 #
 # The environment is in the user's cache, so that clones share it: $XDG_CACHE_HOME/rollgym/torch (or
-# trainers, vllm, ray), by default in ~/.cache. It contains the packages of the extra torch-test (or
-# trainers-test, vllm-test) in pyproject.toml, from the index that pip is configured to use. On Linux
+# trainers, agents, vllm, ray), by default in ~/.cache. It contains the packages of the extra torch-test (or
+# trainers-test, agents-test, vllm-test) in pyproject.toml, from the index that pip is configured to use. On Linux
 # it gets the newest build of torch for CPUs (its version ends in +cpu), because the usual build
 # brings gigabytes of libraries for GPUs; if the index has none, nothing is installed.
 # ROLLGYM_TORCH_INDEX names another index for torch, such as PyTorch's own for CPUs. The stamp says
@@ -28,10 +29,11 @@ kind=${1:-torch}
 case $kind in
     torch) imports='import torch, numpy' ;;
     trainers) imports='import datasets, trl' ;;
+    agents) imports='import agents, pydantic_ai' ;;
     vllm) imports='import vllm' ;;
     ray) imports='import ray' ;;
     *)
-        say "usage: $0 [torch|trainers|vllm|ray]"
+        say "usage: $0 [torch|trainers|agents|vllm|ray]"
         exit 2
         ;;
 esac
@@ -91,7 +93,9 @@ install_requirements() {
         install_packages_into "$@"
         return
     fi
-    ask_index install "$torch" ${version:+"torch==$version"} || return
+    if [ "$kind" != agents ]; then
+        ask_index install "$torch" ${version:+"torch==$version"} || return
+    fi
     if [ "$kind" = vllm ]; then
         run_pip install --no-deps "$@" || return
         set --
@@ -127,7 +131,7 @@ make_torch_environment() {
         return 1
     fi
     provide_pip || return
-    if [ "$kind" != ray ] && [ "$(uname)" = Linux ] && ! version=$(cpu_version); then
+    if [ "$kind" != ray ] && [ "$kind" != agents ] && [ "$(uname)" = Linux ] && ! version=$(cpu_version); then
         say "The index has no torch for CPUs alone; ROLLGYM_TORCH_INDEX can name one that has."
         return 1
     fi

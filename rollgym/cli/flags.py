@@ -4,8 +4,10 @@ Every setting of a command has a flag, which is its name with dashes unless its 
 another one. A flag is translated into the override of the same setting, so its value is read and
 checked by the same code. Flags and overrides can be mixed; the last of two for one setting counts.
 
-The flags of the model set the variables that the config files of models use, such as
-`policy_base_url`. A key is better named by its environment variable than written into a command.
+The flags of an agent that other people wrote, such as `--command`, are for `found_configs`, which
+describes that agent. The flags of the model set the variables that the config files of models use,
+such as `policy_base_url`. A key is better named by its environment variable than written into a
+command.
 """
 
 import os
@@ -40,7 +42,7 @@ class Flag(NamedTuple):
 
     names: tuple[str, ...]
     key: str
-    kind: Literal["text", "value", "list", "true", "false", "variable", "model_type"]
+    kind: Literal["text", "value", "list", "true", "false", "variable", "model_type", "agent"]
     description: str
 
     @property
@@ -66,6 +68,19 @@ MODEL_FLAGS = (
         "the first for api.openai.com and the second for other addresses",
     ),
 )
+COMMAND = "--command"
+AGENT_URL = "--agent-url"
+RESOURCES_SERVER = "--resources-server"
+AGENT_FLAGS = (
+    Flag((COMMAND,), "", "agent", "command of an agent, which works on one task at a time"),
+    Flag((AGENT_URL,), "", "agent", "address of an agent's service, which gets each task by POST"),
+    Flag(
+        (RESOURCES_SERVER,),
+        "",
+        "agent",
+        "environment that scores these agents; without it, the one that the input belongs to",
+    ),
+)
 PARAMETER_FLAGS = tuple(
     Flag((f"--{name.replace('_', '-')}",), f"responses_create_params.{name}", "value", description)
     for name, description in (
@@ -82,6 +97,8 @@ class FlagArguments(NamedTuple):
     overrides: list[str]
     used: Mapping[str, str]
     model_type: str | None
+    agent: Mapping[str, str] = {}
+    """The values of `AGENT_FLAGS` by their names."""
 
     def names(self, model: type[BaseModel]) -> OptionNames:
         """How messages name the settings: as the command does."""
@@ -92,15 +109,20 @@ class FlagArguments(NamedTuple):
 
     @property
     def names_model(self) -> bool:
-        """Whether flags describe the model, so that this command runs the servers."""
-        return any(flag.key in self.used for flag in MODEL_FLAGS)
+        """Whether flags describe the model."""
+        return self.model_type is not None or any(flag.key in self.used for flag in MODEL_FLAGS)
+
+    @property
+    def names_servers(self) -> bool:
+        """Whether flags describe the model or the agent, so that this command runs the servers."""
+        return bool(self.agent) or self.names_model
 
 
 def flags_of(model: type[BaseModel]) -> list[Flag]:
     """The flags of a command, by its settings."""
     flags = [flag for name, field in model.model_fields.items() for flag in _flags(name, field)]
     asks_a_model = "responses_create_params" in model.model_fields
-    return [*flags, *PARAMETER_FLAGS, *MODEL_FLAGS] if asks_a_model else flags
+    return [*flags, *PARAMETER_FLAGS, *MODEL_FLAGS, *AGENT_FLAGS] if asks_a_model else flags
 
 
 def model_help() -> list[str]:
@@ -109,11 +131,12 @@ def model_help() -> list[str]:
     for title, flags in (
         ("parameters of every request", PARAMETER_FLAGS),
         ("the model, for a command that runs the servers itself", MODEL_FLAGS),
+        ("an agent that other people wrote", AGENT_FLAGS),
     ):
         lines += ["", f"{title}:"]
         for flag in flags:
-            meaning = f"+{flag.key}=…" if flag.key else "adds a config file"
-            lines.append(f"  {', '.join(flag.names)} VALUE, {meaning}")
+            meaning = f", +{flag.key}=…" if flag.key else ""
+            lines.append(f"  {', '.join(flag.names)} VALUE{meaning}")
             lines.append(fill(flag.description, 80, **_INDENT))
     return lines
 
@@ -130,7 +153,7 @@ def read_flags(model: type[BaseModel], arguments: Sequence[str]) -> FlagArgument
             reader.overrides.append(argument)
     if reader.problems:
         raise SettingsError("\n".join(["the command cannot be run:", *reader.problems]))
-    return FlagArguments(reader.overrides, reader.used, reader.model_type)
+    return FlagArguments(reader.overrides, reader.used, reader.model_type, reader.agent)
 
 
 class _FlagReader:
@@ -141,6 +164,7 @@ class _FlagReader:
         self.used: dict[str, str] = {}
         self.problems: list[str] = []
         self.model_type: str | None = None
+        self.agent: dict[str, str] = {}
 
     def add(self, argument: str, following: Iterator[str]) -> None:
         name, has_value, value = argument.partition("=")
@@ -148,7 +172,8 @@ class _FlagReader:
         if flag is None:
             self.problems.append(_unknown(name, self._known))
             return
-        self.used[flag.key] = name
+        if flag.key:
+            self.used[flag.key] = name
         if flag.takes_value and not has_value:
             value = next(following, "")
             if not value or value.startswith(("--", "+")):
@@ -177,6 +202,8 @@ class _FlagReader:
                 yield f"+{flag.key}=${{oc.env:{value}}}"
             case "model_type":
                 self.model_type = value
+            case "agent":
+                self.agent[name] = value
 
 
 def quoted(text: str) -> str:

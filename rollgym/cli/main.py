@@ -65,6 +65,7 @@ _COMMANDS = (
     _Command("status", "rollgym.cli.status", "show the coverage and numbers of a run directory"),
     _Command("merge", "rollgym.cli.merge", "merge the shards and copies of a run"),
     _Command("model", "rollgym.cli.model", "serve a GGUF file as a model, or get a small one"),
+    _Command("gateway", "rollgym.cli.gateway", "keep the calls of any agent, with its tokens"),
     _Command("export", "rollgym.cli.export", "write training data from rollouts"),
 )
 

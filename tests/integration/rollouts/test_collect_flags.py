@@ -1,6 +1,7 @@
 """Options of `rollgym collect` beyond those of the tutorial: flags, prompts and dry runs."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,55 @@ def test_another_command_does_not_name_options_that_it_lacks(workshop: Workshop)
     assert ended.stderr.endswith("`+retry_failed=true` runs it again.\n")
     status = workshop.run("status", "out.jsonl")
     assert status.stdout.endswith("`retry_failed: true` runs it again.\n")
+
+
+def test_a_program_is_the_agent_of_an_environment_and_never_sees_the_key_of_the_model(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PARROT_KEY", "no-secret")
+    program = """
+import json, os, urllib.request
+assert "no-secret" not in str(dict(os.environ))
+said = [{"role": "user", "content": open(os.environ["ROLLGYM_PROMPT_FILE"]).read()}]
+headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+body = json.dumps({"model": "x", "messages": said, "temperature": 1}).encode()
+urllib.request.urlopen(urllib.request.Request(url, body, headers)).read()
+"""
+    workshop.path("agent.py").write_text(program)
+    with in_background(FaultyModel()) as model:
+        ended = workshop.run(
+            *("collect", "--command", f"{sys.executable} -S {workshop.path('agent.py')}"),
+            *("--input", "resources_servers/mcqa/data/example.jsonl", "--output", "out.jsonl"),
+            *("--model-url", model.base_url, "--model", "parrot", "--limit", "1"),
+            *("--temperature", "0", "--api-key-env", "PARROT_KEY"),
+        )
+    assert ended.status == 0, ended.stderr
+    request = model.requests[-1]
+    assert request.headers["authorization"] == "Bearer no-secret"
+    assert (request.json["model"], request.json["temperature"]) == ("parrot", 0)
+    (row,) = workshop.rows("out.jsonl")
+    assert row["agent_ref"]["name"] == "command_agent"
+    assert row["rollgym_calls"]["replaced"] == {"temperature": 1}
+    assert row["output"] == [{"role": "assistant", "content": "Fine."}]
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (("--command", "true", "--agent-url", "http://127.0.0.1:1"), "one of the two"),
+        (("--command", "true"), "name the environment that scores the agent"),
+        (("--command", "true", "--resources-server", "mcq"), "did you mean 'mcqa'"),
+        (("--resources-server", "mcqa"), "one of the two"),
+        (("--command", "no-such-program", "--resources-server", "mcqa"), "no program"),
+    ],
+)
+def test_a_program_that_cannot_be_the_agent_is_refused(
+    workshop: Workshop, flags: tuple[str, ...], problem: str
+) -> None:
+    workshop.write("in.jsonl", [task("a")])
+    model = ("--model-url", "http://127.0.0.1:1/v1", "--model", "m")
+    ended = workshop.run("collect", *flags, *model, *FILES)
+    assert ended.status != 0
+    assert problem in ended.stderr
+    assert not workshop.path("out.jsonl").exists() or not workshop.rows("out.jsonl")

@@ -1,0 +1,112 @@
+"""`rollgym gateway`: a base URL and a key for every rollout of an agent that you run yourself."""
+
+import os
+import re
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from rollgym.cli.process import INTERRUPTED, exit_now, say
+
+DEFAULT_PORT = 8700
+_SESSIONS = 1000
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Serve OpenAI Responses, OpenAI Chat Completions and Anthropic Messages in front of a "
+        "model, until Ctrl-C. Each session has a URL and a key of its own, and keeps the calls "
+        "that an agent makes there, with their tokens. Sessions are opened, read and ended over "
+        "HTTP. `rollgym collect --command` does all of this itself."
+    )
+    add = parser.add_argument
+    add("--model-url", metavar="URL", help="address of the model, ending in /v1")
+    add("--model", "-m", metavar="NAME", help="name of the model")
+    add("--api-key-env", metavar="NAME", help="environment variable that has the model's key")
+    add("--model-type", metavar="NAME", help="model server: openai_model, vllm_model or another")
+    add(
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="config file of the model server, in place of these; may be given several times",
+    )
+    add("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    port_help = f"port to listen on (default: {DEFAULT_PORT}; 0: any free port)"
+    add("--port", type=int, default=DEFAULT_PORT, help=port_help)
+    add("--url", help="how agents reach the gateway, where that is another address")
+    add(
+        "--token-env",
+        metavar="NAME",
+        help="environment variable with the token for opening sessions, needed beyond loopback",
+    )
+    most_help = f"most open sessions (default: {_SESSIONS})"
+    add("--max-sessions", type=int, default=_SESSIONS, help=most_help)
+
+
+def run(arguments: Namespace) -> int:
+    """Raises RefusedError."""
+    from rollgym.engine import run as run_loop  # noqa: PLC0415 - --help answers at once
+
+    return run_loop(_serve(arguments))
+
+
+async def _serve(arguments: Namespace) -> int:
+    """Serve until a signal. Raises RefusedError."""
+    import asyncio  # noqa: PLC0415
+
+    from rollgym.cli.found_configs import model_configuration  # noqa: PLC0415
+    from rollgym.engine import done_before, stopping_on_signals  # noqa: PLC0415
+    from rollgym.servers.access import is_loopback  # noqa: PLC0415
+    from rollgym.servers.gateway.open_sessions import OpenGateway  # noqa: PLC0415
+    from rollgym.servers.launch.fleet import started_in_process  # noqa: PLC0415
+    from rollgym.servers.launch.records import StartError  # noqa: PLC0415
+    from rollgym.store import RefusedError  # noqa: PLC0415
+
+    token = _variable(arguments.token_env)
+    if token is None and not is_loopback(arguments.host):
+        raise RefusedError(f"--host {arguments.host} needs a token: name it with --token-env")
+    config, model = model_configuration(
+        arguments.config,
+        url=arguments.model_url,
+        name=arguments.model,
+        key_variable=arguments.api_key_env,
+        implementation=arguments.model_type,
+        cwd=Path.cwd(),
+    )
+    stop = asyncio.Event()
+    with stopping_on_signals(stop.set, lambda: exit_now(INTERRUPTED)):
+        async with started_in_process(config) as servers:
+            gateway = OpenGateway(
+                servers.client(model),
+                arguments.host,
+                arguments.port,
+                url=arguments.url,
+                token=token,
+                most_sessions=arguments.max_sessions,
+            )
+            try:
+                await gateway.start()
+            except OSError as error:
+                where = f"{arguments.host} port {arguments.port}"
+                raise StartError(
+                    f"the gateway cannot listen on {where} ({error.strerror}): choose --port"
+                ) from error
+            async with gateway:
+                say(f"The gateway is ready at {gateway.url} until Ctrl-C")
+                await done_before(stop, servers.until_lost())
+    return 0
+
+
+def _variable(name: str | None) -> str | None:
+    """Raises RefusedError where the variable is not set."""
+    from rollgym.store import RefusedError  # noqa: PLC0415
+
+    if name is None:
+        return None
+    value = os.environ.get(name, "")
+    if not re.fullmatch(r"[!-~]{16,}", value):
+        raise RefusedError(
+            f"--token-env: the variable {name} has no token of at least 16 visible characters; "
+            "make one with `openssl rand -hex 24`"
+        )
+    return value
