@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from pydantic.fields import FieldInfo
 
+from responses_api_agents.command_agent.app import CommandAgentConfig
 from rollgym.cli.rollout_settings import CollectSettings, ReverifySettings
 from rollgym.cli.serving import ServeOptions
 from rollgym.engine import ExitStatus, RetryPolicy
@@ -218,6 +219,24 @@ def test_the_servers_of_the_guide_work(workshop: Path) -> None:
         row["secret"]: row["reward"] for row in rows_in(workshop / "results/one_turn.jsonl")
     }
     assert one_turn == {7: 0.0, 50: 1.0, 93: 0.0}
+
+
+def test_the_agent_of_the_guide_makes_a_rollout(tmp_path: Path) -> None:
+    page = DOCS / "any-agent.md"
+    program, *_ = code_blocks(page, "python")
+    path, _, content = program.partition("\n")
+    (tmp_path / path.removeprefix("# ")).write_text(content)
+    printed = run_script(tmp_path, "\n".join(code_blocks(page, "bash")))
+    assert printed.replace(".0", "").endswith("[1,2]\n")
+
+
+def test_the_readme_of_the_command_agent_lists_every_setting() -> None:
+    known = set(CommandAgentConfig.model_fields) - set(ServerConfig.model_fields)
+    own = known - set(AgentConfig.model_fields)
+    titles = "| setting | default | |"
+    rows = table("../responses_api_agents/command_agent/README.md", titles)
+    listed = {name for setting, *_ in rows for name in names_in(setting)}
+    assert own <= listed <= known
 
 
 def test_the_guide_lists_every_setting_of_servers_with_its_default() -> None:
