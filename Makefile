@@ -42,6 +42,7 @@ test-torch:
 test-embedded:
 	@scripts/setup.sh dev
 	@scripts/setup.sh model
+	@.venv/bin/python -m webgym.miniwob --fetch
 	.venv/bin/python -m pytest -m embedded responses_api_models/embedded_model responses_api_agents/command_agent \
 		tests/e2e/test_small_model.py
 
@@ -102,6 +103,7 @@ bench-viewer:
 bench-model:
 	@scripts/setup.sh dev
 	@scripts/setup.sh model
+	@.venv/bin/python -m webgym.miniwob --fetch
 	.venv/bin/python -m benchmarks.small_model
 
 chaos:

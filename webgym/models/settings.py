@@ -6,11 +6,13 @@ The model's type decides whether it thinks and sees pictures. `prompt_version` s
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import BeforeValidator, Field, field_validator
 
+from rollgym.servers.gguf import file_digest
 from rollgym.store import Setting
 from webgym.context.formats import find_format
 from webgym.context.settings import ContextSettings
@@ -195,6 +197,43 @@ class ModelSettings(SettingsSection):
     @property
     def interface(self) -> ModelInterface:
         return interface_of(self.model_type)
+
+
+class LocalModelSettings(SettingsSection):
+    """The model of `embedded=[model]`, which `rollgym model serve` serves."""
+
+    model_path: Annotated[Path | None, Setting.ADDRESS] = Field(
+        default=None, description="GGUF file (null: the bundled SmolLM2-135M-Instruct)"
+    )
+    chat_template: Path | None = Field(
+        default=None, description="file with a chat template (null: the model's own)"
+    )
+    threads: Annotated[Count, Setting.TIMING] = Field(
+        default=1, description="processor threads of the model"
+    )
+    slots: Annotated[Count, Setting.TIMING] = Field(
+        default=4, description="requests that the model answers at the same time"
+    )
+    context: Count = Field(default=4096, description="longest prompt with its reply, in tokens")
+
+    @property
+    def options(self) -> list[str]:
+        """The options of the command that serves it."""
+        given = {key.replace("_", "-"): value for key, value in self.plain.items()}
+        return [f"--{key}={value}" for key, value in given.items() if value is not None]
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """What decides the replies: the content of the files, wherever they are.
+
+        The bundled model as it comes adds nothing. Raises WeightsError.
+        """
+        digests = {"model_sha256": self.model_path, "chat_template_sha256": self.chat_template}
+        found: dict[str, object] = {
+            name: file_digest(path) for name, path in digests.items() if path is not None
+        }
+        default = type(self).model_fields["context"].default
+        return found | ({} if self.context == default else {"context": self.context})
 
 
 class ModelCallSettings(SettingsSection):

@@ -30,7 +30,13 @@ from webgym.models.completion import Completion
 from webgym.models.endpoints import read_endpoints
 from webgym.models.evaluator import Evaluator
 from webgym.models.judge_questions import ScreenshotStore
-from webgym.models.settings import ModelCallSettings, ModelSettings, PolicySettings, read_context
+from webgym.models.settings import (
+    LocalModelSettings,
+    ModelCallSettings,
+    ModelSettings,
+    PolicySettings,
+    read_context,
+)
 from webgym.settings import WebSettingsError, read_known, read_settings
 from webgym.tasks.task import WebTask
 from webgym.trajectory.records import ResponseRecord
@@ -44,9 +50,10 @@ class WebAgent(AsyncClosable):
 
     The configurations are plain dictionaries or nodes of Hydra (`webgym.models.settings`);
     `vllm_server_url` is a URL, several, or endpoints with names, weights and limits
-    (`webgym.models.endpoints`). Unknown keys are reported as UnknownKeyWarning and not used. Times
-    are in seconds. A limit that is not given has the default of its key in `env_config`. Raises
-    RefusedError if a setting is not valid.
+    (`webgym.models.endpoints`). `embedded_model` is the file that the run itself serves there.
+    Unknown keys are reported as UnknownKeyWarning and not used. Times are in seconds. A limit that
+    is not given has the default of its key in `env_config`. Raises RefusedError if a setting is
+    not valid.
 
     Connections are made when they are needed, for each event loop its own; `async with agent:`
     closes those of its loop at the end. `with agent:` is for programs that only use its evaluator.
@@ -67,6 +74,7 @@ class WebAgent(AsyncClosable):
         evaluation_workers: int | None = None,
         evaluation_timeout: float | None = None,
         screenshots: ScreenshotStore | None = None,
+        embedded_model: LocalModelSettings | None = None,
     ) -> None:
         self.policy = read_known(PolicySettings, policy_config, name="policy_config")
         self.model_settings = read_known(ModelSettings, model_config, name="model_config")
@@ -97,6 +105,7 @@ class WebAgent(AsyncClosable):
         )
         self.endpoints = read_endpoints(vllm_server_url, key_variable=self.policy.api_key_env_var)
         self.model = ChatModel(self.endpoints, limits.chat(self.policy))
+        self._embedded_model = embedded_model
         self._params = self.policy.params(self.model_settings.interface)
         self._within = limits.within
 
@@ -109,10 +118,13 @@ class WebAgent(AsyncClosable):
     def identity(self) -> dict[str, object]:
         """All settings that can change results: all but the addresses of the models.
 
-        Without a `base_model` the model that is served acts; each response has its name.
+        Without a `base_model` the model that is served acts; each response has its name. Of a
+        model from a file, the content of the file belongs to it. Raises WeightsError.
         """
         omitted = sorted({"seed", "user"}.intersection(self.policy.omit_fields))
+        embedded = self._embedded_model.identity if self._embedded_model else {}
         return {
+            **({"embedded_model": embedded} if embedded else {}),
             **({"omit_fields": omitted} if omitted else {}),
             **({"grammar": self.policy.grammar} if self.policy.grammar else {}),
             "base_model": self.policy.base_model,

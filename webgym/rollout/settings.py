@@ -6,15 +6,14 @@ descriptions. `WebRolloutSettings.of` reads a whole configuration and reports ev
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
 from rollgym.cluster.settings import ClusterSettings, LauncherName
-from rollgym.store import Setting
 from webgym.context.settings import ContextConfig
 from webgym.models.judge_settings import JudgeSettings
-from webgym.models.settings import ModelSettings, PolicySettings
+from webgym.models.settings import LocalModelSettings, ModelSettings, PolicySettings
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.settings import (
     Count,
@@ -43,30 +42,6 @@ class TrackerSettings(SettingsSection):
         default=None,
         description="name of the run at the tracker (null: the last part of save_path)",
     )
-
-
-class LocalModelSettings(SettingsSection):
-    """The model of `embedded=[model]`, which `rollgym model serve` serves."""
-
-    model_path: Annotated[Path | None, Setting.ADDRESS] = Field(
-        default=None, description="GGUF file (null: the bundled SmolLM2-135M-Instruct)"
-    )
-    chat_template: Path | None = Field(
-        default=None, description="file with a chat template (null: the model's own)"
-    )
-    threads: Annotated[Count, Setting.TIMING] = Field(
-        default=1, description="processor threads of the model"
-    )
-    slots: Annotated[Count, Setting.TIMING] = Field(
-        default=4, description="requests that the model answers at the same time"
-    )
-    context: Count = Field(default=4096, description="longest prompt with its reply, in tokens")
-
-    @property
-    def options(self) -> list[str]:
-        """The options of the command that serves it."""
-        given = {key.replace("_", "-"): value for key, value in self.plain.items()}
-        return [f"--{key}={value}" for key, value in given.items() if value is not None]
 
 
 class WebRolloutSettings(SettingsSection):

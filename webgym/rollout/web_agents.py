@@ -29,4 +29,5 @@ def web_agent(
         evaluation_workers=environment.evaluation_workers,
         evaluation_timeout=environment.evaluation_timeout,
         screenshots=screenshots,
+        embedded_model=settings.embedded_model if "model" in settings.embedded else None,
     )

@@ -7,6 +7,7 @@ rejected, because it is another model: results would not be comparable, and nobo
 """
 
 import hashlib
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -92,6 +93,26 @@ def provide_weights() -> Path:
     return fetch_weights()
 
 
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file that a model is made of. Raises WeightsError.
+
+    A file that did not change in between is read once: weights have gigabytes.
+    """
+    try:
+        found = path.expanduser().resolve()
+        status = found.stat()
+        return _digest(found, status.st_size, status.st_mtime_ns)
+    except OSError as error:
+        raise WeightsError(f"{path} cannot be read: {error.strerror}") from error
+
+
+@cache
+def _digest(path: Path, size: int, modified: int) -> str:
+    """The arguments beside the path tell versions of the file apart."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def require_llama() -> None:
     """Raise WeightsError where llama.cpp is not installed."""
     if find_spec("xllamacpp") is None:  # does not import it
@@ -117,8 +138,7 @@ def _checked(path: Path) -> Path:
 
 
 def _bundled(path: Path) -> Path:
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = file_digest(path)
     if found != _FILE_SHA256:
         raise WeightsError(
             f"{path} is not the bundled model {BUNDLED_MODEL}: its SHA-256 is {found}, and it "

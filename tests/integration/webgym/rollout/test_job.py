@@ -9,13 +9,13 @@ from rollgym.engine import ExitStatus
 from rollgym.store import IdentityError, RefusedError, open_run
 from tests.integration.webgym.rollout.rank_files import a_trajectory, leave_files
 from tests.integration.webgym.tasks.task_rows import some_tasks
-from webgym.models.web_agent import WebAgent
 from webgym.rollout.gym import AsyncWebGym
 from webgym.rollout.iteration import ITERATION_ADVICE, IterationPaths
 from webgym.rollout.job import chosen_iteration, roll_out
 from webgym.rollout.ranks import Rank
 from webgym.rollout.sample import SampleOrigin, share_sample
 from webgym.rollout.settings import WebRolloutSettings
+from webgym.rollout.web_agents import web_agent
 from webgym.tasks.file import TaskFile
 
 NOBODY = "http://127.0.0.1:9"
@@ -60,14 +60,7 @@ def finish(
         rank_weights=rank.weights,
     )
     sample = share_sample(shared.sample, origin, tasks)
-    agent = WebAgent(
-        said.policy_config,
-        said.context,
-        said.model,
-        said.save_path,
-        NOBODY,
-        said.openai_config,
-    )
+    agent = web_agent(said, environment)
     gym = AsyncWebGym(env_config={"seed": said.seed})
     config = gym.identity(agent)
     open_run(paths.run, sample.tasks(rank.index), config=config, seed=said.seed).close()
@@ -105,6 +98,19 @@ def test_a_finished_iteration_of_other_settings_is_refused(
     assert difference in str(caught.value)
     assert "another" in str(caught.value)
     assert "resume" not in str(caught.value)
+
+
+def test_a_finished_iteration_of_another_model_file_is_refused(tmp_path: Path) -> None:
+    def said(name: str, content: bytes) -> WebRolloutSettings:
+        path = tmp_path / name
+        path.write_bytes(content)
+        model = {"embedded": ["model"], "embedded_model": {"model_path": str(path)}}
+        return settings(tmp_path, iteration=0, **model)
+
+    finish(said("one.gguf", b"GGUF one"))
+    assert roll_out(said("moved.gguf", b"GGUF one")) == ExitStatus.COMPLETE
+    with pytest.raises(IdentityError, match=r"embedded_model\.model_sha256"):
+        roll_out(said("one.gguf", b"GGUF another"))
 
 
 def test_failed_rollouts_are_told_with_what_runs_them_again(
