@@ -21,9 +21,17 @@ from rollgym.engine.policy import (
     RetryPolicy,
     RetryRule,
 )
+from rollgym.engine.recorder import Listener
 from rollgym.engine.runner import run
 from rollgym.engine.stop import AttemptTimeouts, Stop, StopLevel, done_before, stopping_on_signals
-from rollgym.engine.work import EngineError, SourceError, StuckWorkersError, Worker, WorkItem
+from rollgym.engine.work import (
+    EngineError,
+    LiveSource,
+    SourceError,
+    StuckWorkersError,
+    Worker,
+    WorkItem,
+)
 
 __all__ = [
     "NO_RETRIES",
@@ -39,6 +47,8 @@ __all__ = [
     "Event",
     "ExitStatus",
     "Fixed",
+    "Listener",
+    "LiveSource",
     "Observer",
     "Policy",
     "RetryPolicy",

@@ -4,6 +4,9 @@ Rollouts come in the order of the source, all repeats of a task together, and a 
 for a retry comes before new ones, so the repeats of a task finish close together. A rollout that
 waits for its retry frees its slot, but the number of open rollouts is bounded, so an outage does
 not load the whole dataset into memory.
+
+A live source may have no task now and one later. Then `idle` is set until the source has been heard
+of.
 """
 
 import heapq
@@ -11,7 +14,7 @@ from collections.abc import Iterator
 from itertools import count
 
 from rollgym.engine.coverage import Ledger
-from rollgym.engine.work import OpenRollout, Source, SourceError, WorkItem
+from rollgym.engine.work import LiveSource, OpenRollout, Source, SourceError, WorkItem
 from rollgym.records import Task, derive_seed
 from rollgym.store import Progress, Status
 
@@ -21,12 +24,14 @@ SKIPS_PER_TURN = 1000
 class Admission:
     """The rollouts of the source that have no outcome yet, and those waiting for a retry."""
 
-    def __init__(self, source: Source, progress: Progress, ledger: Ledger, seed: int) -> None:
+    def __init__(
+        self, source: Source | LiveSource, progress: Progress, ledger: Ledger, seed: int
+    ) -> None:
         self.exhausted = False
+        self.idle = False
         self._progress = progress
         self._ledger = ledger
         self._seed = seed
-        self._groups = source.groups
         self._fresh = self._rollouts(source)
         self._waiting: list[tuple[float, int, OpenRollout]] = []
         self._order = count()
@@ -53,9 +58,10 @@ class Admission:
     def fresh(self) -> OpenRollout | None:
         """The next rollout that this collection has not attempted.
 
-        None when the source is `exhausted`. Also None after many resumed rollouts, to let other
-        tasks of the event loop run; then the caller asks again. Raises SourceError.
+        None when the source is `exhausted` or `idle`. Also None after many resumed rollouts, to let
+        other tasks of the event loop run; then the caller asks again. Raises SourceError.
         """
+        self.idle = False
         try:
             return next(self._fresh)
         except StopIteration:
@@ -67,9 +73,13 @@ class Admission:
         while self._waiting:
             yield heapq.heappop(self._waiting)[2]
 
-    def _rollouts(self, source: Source) -> Iterator[OpenRollout | None]:
+    def _rollouts(self, source: Source | LiveSource) -> Iterator[OpenRollout | None]:
         given = skipped = tasks = 0
         for task in _guarded(source):
+            if task is None:
+                self.idle = True
+                yield None
+                continue
             tasks += 1
             given += task.repeats
             opened = self._enter(task)
@@ -78,9 +88,11 @@ class Admission:
             if skipped >= SKIPS_PER_TURN:
                 skipped = 0
                 yield None
-        if given != self._ledger.expected or tasks != self._groups:
+        if isinstance(source, LiveSource):
+            return  # it does not give again what was finished before
+        if given != source.expected or tasks != source.groups:
             raise SourceError(
-                f"the source announced {self._ledger.expected} rollouts of {self._groups} tasks "
+                f"the source announced {source.expected} rollouts of {source.groups} tasks "
                 f"but gave {given} of {tasks}"
             )
 
@@ -107,7 +119,7 @@ class Admission:
         return opened
 
 
-def _guarded(source: Source) -> Iterator[Task]:
+def _guarded(source: Source | LiveSource) -> Iterator[Task | None]:
     try:
         yield from source
     except Exception as error:

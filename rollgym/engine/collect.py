@@ -28,12 +28,20 @@ from rollgym.engine.observers import (
     Observers,
 )
 from rollgym.engine.policy import Policy
-from rollgym.engine.recorder import Recorder
+from rollgym.engine.recorder import Listener, Recorder
 from rollgym.engine.runner import listening_for_blocks
 from rollgym.engine.stop import AttemptTimeouts, Stop, StopLevel, stopping_on_signals
 from rollgym.engine.supervisor import Signal, Supervisor
 from rollgym.engine.suspects import Suspects
-from rollgym.engine.work import EngineError, Halt, OpenRollout, Source, SourceError, Worker
+from rollgym.engine.work import (
+    EngineError,
+    Halt,
+    LiveSource,
+    OpenRollout,
+    Source,
+    SourceError,
+    Worker,
+)
 from rollgym.records import (
     TRAITS,
     Completed,
@@ -52,7 +60,7 @@ Waits = Callable[[RolloutKey], bool]
 
 
 async def collect(
-    source: Source,
+    source: Source | LiveSource,
     worker: Worker,
     store: RunStore,
     policy: Policy | None = None,
@@ -61,11 +69,14 @@ async def collect(
     stop: Stop | None = None,
     waits: Waits | None = None,
     timeouts: AttemptTimeouts | None = None,
+    listener: Listener | None = None,
     wall_clock: WallClock = time.time,
 ) -> Coverage:
     """Run `worker` for every rollout of `source` that `store` has no outcome for.
 
-    `source` gives the tasks of the run, as `store.inputs` does.
+    `source` gives the tasks of the run, as `store.inputs` does. A `LiveSource` gives tasks while
+    the run grows, and only those that are not finished. `listener` gets every record once it is
+    synced.
 
     Returns when every rollout has an outcome, after a request to stop, when the run's budget is
     used up, or when nothing but the same failure comes back (`Policy.max_same_failures`). If the
@@ -95,6 +106,7 @@ async def collect(
             observers=Observers(observers),
             stop=stop,
             waits=waits or (lambda _: False),
+            listener=listener,
             wall_clock=wall_clock,
         )
         if timeouts is not None:
@@ -126,13 +138,14 @@ class _Collection:
     def __init__(
         self,
         *,
-        source: Source,
+        source: Source | LiveSource,
         worker: Worker,
         store: RunStore,
         policy: Policy,
         observers: Observers,
         stop: Stop,
         waits: Waits,
+        listener: Listener | None,
         wall_clock: WallClock,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -142,7 +155,7 @@ class _Collection:
         self._stop = stop
         self._waits = waits
         self._wall_clock = wall_clock
-        self._ledger = Ledger(source.expected, source.groups, store.progress)
+        self._ledger = Ledger(source, store.progress)
         self._admission = Admission(source, store.progress, self._ledger, store.seed)
         self._marks = InFlightMarks(store.journal_path, policy.most_in_flight)
         self._suspects = Suspects(self._marks.earlier)
@@ -156,8 +169,14 @@ class _Collection:
         self._retries = 0
         self._retry_timer: asyncio.TimerHandle | None = None
         self.request_timeout = self._supervisor.request_timeout
-        self._recorder = Recorder(store, self._ledger, observers, self._end.check_threshold)
+        self._recorder = Recorder(
+            store, self._ledger, observers, self._end.check_threshold, listener
+        )
         stop.listen(self._wake.set)
+        self._live = isinstance(source, LiveSource)
+        self._alone: OpenRollout | None = None
+        if isinstance(source, LiveSource):
+            source.listen(self._wake.set)
 
     async def run(self) -> None:
         """Run the collection up to the last sync."""
@@ -282,16 +301,21 @@ class _Collection:
         now = self._loop.time()
         in_flight = self._supervisor.in_flight
         limit = self._limit.current
-        while len(in_flight) < limit:
+        # The end that suspects wait for never comes where the source is live.
+        alone = self._alone in in_flight or bool(self._suspects)
+        suspects_first = self._live and alone
+        while len(in_flight) < limit and not suspects_first:
             rollout = self._admission.due(now)
             if rollout is None and self._admission.waiting < (OPEN_PER_SLOT - 1) * limit:
                 rollout = self._fresh()
             if rollout is None:
                 break
             self._start(rollout)
-        if not in_flight and self._admission.exhausted and not self._admission.waiting:
+        all_done = self._admission.exhausted and not self._admission.waiting
+        if not in_flight and (all_done or suspects_first):
             suspect = self._suspects.next()
             if suspect is not None:
+                self._alone = suspect
                 self._start(suspect)
         self._set_retry_timer()
 
@@ -310,7 +334,7 @@ class _Collection:
             self._end.source_error = error
             self._wake.set()
             return None
-        if rollout is None and not self._admission.exhausted:
+        if rollout is None and not self._admission.exhausted and not self._admission.idle:
             self._wake.set()
         if rollout is not None and self._suspects.keep(rollout):
             self._wake.set()

@@ -4,6 +4,7 @@ from enum import IntEnum
 
 import msgspec
 
+from rollgym.engine.work import LiveSource, Source
 from rollgym.records import Failed, Omitted, Outcome
 from rollgym.store import Progress, Status, status_of
 
@@ -79,9 +80,8 @@ class _OpenGroup:
 class Ledger:
     """Counts existing outcomes and newly synced ones. Holds only open groups in memory."""
 
-    def __init__(self, expected: int, groups: int, before: Progress) -> None:
-        self.expected = expected
-        self.groups = groups
+    def __init__(self, source: Source | LiveSource, before: Progress) -> None:
+        self._source = source
         self._counts = {status: before.count(status) for status in Status}
         self._reopened = before.reopened
         self._groups_complete = before.groups_complete
@@ -89,14 +89,25 @@ class Ledger:
         self.attempts = 0
         self.resumed = sum(self._counts.values())
 
+    @property
+    def expected(self) -> int:
+        return self._source.expected
+
+    @property
+    def groups(self) -> int:
+        return self._source.groups
+
     def open_group(self, task: int, to_run: int, completed: int, repeats: int) -> None:
         """Note that `to_run` repeats of a task will run and `completed` are completed already."""
         self._open[task] = _OpenGroup(to_run, repeats - completed)
 
     def acknowledge_outcome(
         self, task: int, outcome: Outcome, replaced: Failed | Omitted | None
-    ) -> None:
-        """Count a rollout whose outcome is on disk, instead of the outcome that it replaced."""
+    ) -> bool:
+        """Count a rollout whose outcome is on disk, instead of the outcome that it replaced.
+
+        Returns whether no further rollout of its task is to run.
+        """
         if replaced is not None:
             self._counts[status_of(replaced)] -= 1
             self._reopened -= 1
@@ -109,6 +120,7 @@ class Ledger:
             self._groups_complete += 1
         if group.to_run == 0:
             del self._open[task]
+        return group.to_run == 0
 
     @property
     def resolved(self) -> int:

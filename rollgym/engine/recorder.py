@@ -1,7 +1,8 @@
 """Recording ended attempts.
 
 A record is written at once and acknowledged by a later sync, in the order of writing. Only then is
-it counted and passed to observers.
+it counted and passed to the listener and to observers. Observers may miss events. The listener gets
+every record, on the event loop, and an error that it raises stops the collection.
 """
 
 import weakref
@@ -17,6 +18,9 @@ from rollgym.records import NOTHING, Attempt, Failed, Failure, Omitted, Outcome,
 from rollgym.store import RunStore
 
 LATEST_BYTES = 4 << 20
+
+Listener = Callable[[AttemptRecorded, bool], None]
+"""Gets every synced record, and whether no further rollout of its task is to run."""
 
 
 class _UnsyncedRecord(msgspec.Struct):
@@ -46,13 +50,19 @@ class Recorder:
     """Writes attempts to the store and counts them in the ledger."""
 
     def __init__(
-        self, store: RunStore, ledger: Ledger, observers: Observers, counted: Callable[[], None]
+        self,
+        store: RunStore,
+        ledger: Ledger,
+        observers: Observers,
+        counted: Callable[[], None],
+        listener: Listener | None = None,
     ) -> None:
         """`counted` is called after further records were counted."""
         self._store = store
         self._ledger = ledger
         self._observers = observers
         self._counted = counted
+        self._listener = listener
         self._unsynced: deque[_UnsyncedRecord] = deque()
         self._latest = _LatestRecords()
         store.commit.on_durable(self._acknowledge)
@@ -85,7 +95,7 @@ class Recorder:
             written = self._store.append(attempt)
         attempt = written.attempt
         whole = WholeRecord(item.task, attempt)
-        if self._observers:
+        if self._observers or self._listener:
             self._latest.keep(whole, written.size + len(item.task.row.raw))
         if attempt.outcome.result is not NOTHING:
             slim = msgspec.structs.replace(attempt.outcome, result=NOTHING)
@@ -100,13 +110,18 @@ class Recorder:
     def _acknowledge(self, count: int) -> None:
         for _ in range(count):
             written = self._unsynced.popleft()
-            attempt = written.attempt
+            attempt, last = written.attempt, False
             self._ledger.attempts += 1
             if attempt.final:
-                self._ledger.acknowledge_outcome(attempt.task, attempt.outcome, written.replaced)
-            if self._observers:
-                path = self._store.journal_path
-                self._observers.put(
-                    AttemptRecorded(attempt, path, written.offset, written.replaced, written.whole)
+                last = self._ledger.acknowledge_outcome(
+                    attempt.task, attempt.outcome, written.replaced
                 )
+            if self._observers or self._listener:
+                path = self._store.journal_path
+                event = AttemptRecorded(
+                    attempt, path, written.offset, written.replaced, written.whole
+                )
+                self._observers.put(event)
+                if self._listener is not None:
+                    self._listener(event, last)
         self._counted()

@@ -4,7 +4,8 @@ The worker is the one function that differs between users of the engine.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator
 from enum import Enum
 from typing import Protocol
 
@@ -61,6 +62,32 @@ class Source(Protocol):
         """The number of rollouts, with repeats."""
 
     def __iter__(self) -> Iterator[Task]: ...
+
+
+class LiveSource(ABC):
+    """A source that grows while it is collected: its numbers rise, and it may have to wait.
+
+    The engine asks again for a task after `listen`'s function was called. The source ends when its
+    iteration ends.
+    """
+
+    @property
+    @abstractmethod
+    def groups(self) -> int:
+        """The number of tasks so far."""
+
+    @property
+    @abstractmethod
+    def expected(self) -> int:
+        """The number of rollouts so far, with repeats."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Task | None]:
+        """Gives the tasks, and None where there is no task now."""
+
+    @abstractmethod
+    def listen(self, more: Callable[[], None]) -> None:
+        """Set the function to be called, on the event loop, when there may be a task again."""
 
 
 class Halt(Enum):

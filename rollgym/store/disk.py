@@ -19,9 +19,11 @@ from pathlib import Path
 from uuid import uuid4
 from weakref import WeakSet
 
-from rollgym.store.errors import RunBusyError, storage_error, storage_errors
+from rollgym.store.errors import RunBusyError, StorageError, storage_error, storage_errors
 
 CLOSE_TIMEOUT = 5.0
+SYNC_TIMEOUT = 60.0
+EXTRA_WAIT = 1.0
 LOCK_TIMEOUT = 10.0
 BUFFER = 1 << 16
 """Bytes of a buffer for files that are read or written as a whole, instead of a block of 4 KiB."""
@@ -33,7 +35,7 @@ class Disk:
     """The real disk."""
 
     def __init__(self) -> None:
-        self._syncing: threading.Thread | None = None
+        self._syncing: list[threading.Thread] = []
 
     def write(self, descriptor: int, data: bytes) -> int:
         return os.write(descriptor, data)
@@ -80,18 +82,19 @@ class Disk:
             thread.start()
         except RuntimeError as error:  # the limit on threads is reached
             raise OSError(errno.EAGAIN, str(error)) from error
-        self._syncing = thread
+        self._syncing = [each for each in self._syncing if each.is_alive()]
+        self._syncing.append(thread)
         await done
 
     def replace(self, source: Path, target: Path) -> None:
         source.replace(target)
 
     def close(self) -> bool:
-        """Wait briefly for a running sync; return whether its file can be closed."""
-        if self._syncing is not None:
-            self._syncing.join(CLOSE_TIMEOUT)
-            return not self._syncing.is_alive()
-        return True
+        """Wait briefly for running syncs; return whether their files can be closed."""
+        deadline = time.monotonic() + CLOSE_TIMEOUT
+        for thread in self._syncing:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._syncing)
 
 
 def sync_path(disk: Disk, path: Path) -> None:
@@ -101,6 +104,23 @@ def sync_path(disk: Disk, path: Path) -> None:
         disk.sync(descriptor)
     finally:
         os.close(descriptor)
+
+
+async def sync_within(disk: Disk, descriptor: int, path: Path, seconds: float) -> None:
+    """Sync a file in the background. Raises OSError, or StorageError where the disk hangs.
+
+    The event loop itself may have been blocked for that long, so it waits once more before it
+    reports the disk.
+    """
+    syncing = asyncio.ensure_future(disk.sync_in_background(descriptor))
+    try:
+        for timeout in (seconds, EXTRA_WAIT):
+            await asyncio.wait({syncing}, timeout=timeout)
+            if syncing.done():
+                return syncing.result()
+    finally:
+        syncing.cancel()
+    raise StorageError(f"{path}: the disk did not finish a sync within {seconds:.0f} s")
 
 
 def make_directory(disk: Disk, path: Path) -> None:
@@ -130,6 +150,26 @@ def write_atomically(disk: Disk, path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_path(disk, path.parent)
+
+
+async def replace_in_background(disk: Disk, path: Path, data: bytes, seconds: float) -> None:
+    """As `write_atomically`, without blocking the event loop. Raises OSError, StorageError."""
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o644)
+    try:
+        write_all(disk, descriptor, data)
+        await sync_within(disk, descriptor, path, seconds)
+        disk.replace(temporary, path)
+    except (OSError, StorageError):
+        temporary.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        await sync_within(disk, directory, path.parent, seconds)
+    finally:
+        os.close(directory)
 
 
 def write_all(disk: Disk, descriptor: int, data: bytes) -> None:

@@ -1,7 +1,8 @@
 """The materialised inputs: every task of the run in one file, read lazily.
 
 The file is written when the run is made. It changes only when the run grows: tasks are added at its
-end, and tasks get more repeats. A shard holds every n-th task of it, so the shards of one run are
+end, and tasks get more repeats, when the run is opened (see `opening`) or while it is collected
+(see `growth`). A shard holds every n-th task of it, so the shards of one run are
 disjoint and complete, the repeats of a task are in one shard, and a task stays in its shard when
 the run grows.
 """
@@ -9,10 +10,10 @@ the run grows.
 import contextlib
 import fcntl
 import filecmp
+import hashlib
 from array import array
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from hashlib import sha256
 from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -41,10 +42,14 @@ class _TaskLine(msgspec.Struct):
 _DECODER = JsonDecoder(_TaskLine)
 
 
-class Materialised(msgspec.Struct, frozen=True):
-    """The identity of the written inputs, and the tasks and rollouts of this shard."""
+class Materialised(NamedTuple):
+    """The identity of the written inputs, and the tasks and rollouts of this shard.
+
+    `digest` is the SHA-256 of the inputs, which continues when the run grows.
+    """
 
     identity: InputsIdentity
+    digest: "hashlib._Hash"
     tasks: KeySet
     rollouts: int
 
@@ -69,6 +74,12 @@ class Inputs:
         """Whether a task of this index is part of the shard."""
         return self._tasks.has(task, 0)
 
+    def add(self, task: Task) -> None:
+        """Count a task that the run was given while it is collected."""
+        self._tasks.add(task.index, 0)
+        self.groups += 1
+        self.expected += task.repeats
+
 
 class InputsDraft:
     """A temporary file of inputs, written before the run's identity has been compared.
@@ -87,7 +98,7 @@ class InputsDraft:
 
     def write(self, tasks: Iterable[Task], shard: Shard) -> Materialised:
         """Write and sync every task. Raises InputsError, StorageError."""
-        digest, seen = sha256(), KeySet()
+        digest, seen = hashlib.sha256(), KeySet()
         own = seen if shard == WHOLE else KeySet()
         rollouts = own_rollouts = 0
         with storage_errors(self.path, "writing the inputs"):
@@ -97,7 +108,7 @@ class InputsDraft:
                         f"task index {task.index} occurs a second time at task {position + 1} of "
                         "the inputs: every task needs a unique index"
                     )
-                line = _encode(task)
+                line = encode_task(task)
                 digest.update(line)
                 self._file.write(line)
                 rollouts += task.repeats
@@ -107,7 +118,7 @@ class InputsDraft:
             self._file.flush()
             self._disk.sync(self._file.fileno())
         identity = InputsIdentity(len(seen), rollouts, digest.hexdigest())
-        return Materialised(identity, own, own_rollouts)
+        return Materialised(identity, digest, own, own_rollouts)
 
     def keep(self, path: Path) -> None:
         """Rename the draft to the run's inputs. Raises StorageError."""
@@ -132,7 +143,7 @@ def _open_locked(path: Path) -> BinaryIO:
         file.close()
 
 
-def _encode(task: Task) -> bytes:
+def encode_task(task: Task) -> bytes:
     row = task.row.raw.replace(b"\n", b" ")
     return b'{"task":%d,"repeats":%d,"row":%b}\n' % (task.index, task.repeats, row)
 
@@ -212,13 +223,15 @@ def compare_inputs(stored: Path, given: Path) -> InputsChange:
             if change is Change.DIFFERENT:
                 return InputsChange(change, number)
             shrunk = shrunk or change is Change.SHRUNK
-            repeats = repeats or old is not None
+            repeats = repeats or (old is not None and old.endswith(b"\n"))
     return InputsChange(Change.SHRUNK if shrunk else Change.GROWN, first, repeats)
 
 
 def _line_change(old: bytes | None, new: bytes | None) -> Change:
     if old is None or new is None:
         return Change.GROWN if old is None else Change.SHRUNK
+    if not old.endswith(b"\n") and new.startswith(old):
+        return Change.GROWN  # the process died while it appended to the file
     try:
         one, other = decode_task(old), decode_task(new)
     except ValueError:

@@ -25,11 +25,9 @@ from pathlib import Path
 
 import msgspec
 
-from rollgym.store.disk import Disk, sync_path, write_all
+from rollgym.store.disk import SYNC_TIMEOUT, Disk, sync_path, sync_within, write_all
 from rollgym.store.errors import StorageError, StorageVanishedError, storage_error, storage_errors
 
-SYNC_TIMEOUT = 60.0
-EXTRA_WAIT = 1.0
 _BLOCK = 1 << 16
 
 
@@ -97,7 +95,7 @@ class Journal:
             raise self._broken
         count = self.appended
         try:
-            await self._sync_within(SYNC_TIMEOUT)
+            await sync_within(self._disk, self._descriptor, self.path, SYNC_TIMEOUT)
             self._require_same_file()
         except OSError as error:
             self._broken = storage_error(error, self.path, "syncing the journal")
@@ -106,22 +104,6 @@ class Journal:
             self._broken = error
             raise
         return count
-
-    async def _sync_within(self, seconds: float) -> None:
-        """Raises OSError, or StorageError when the disk does not respond.
-
-        The event loop itself may have been blocked for that long, so it waits once more before it
-        reports the disk.
-        """
-        syncing = asyncio.ensure_future(self._disk.sync_in_background(self._descriptor))
-        try:
-            for timeout in (seconds, EXTRA_WAIT):
-                await asyncio.wait({syncing}, timeout=timeout)
-                if syncing.done():
-                    return syncing.result()
-        finally:
-            syncing.cancel()
-        raise StorageError(f"{self.path}: the disk did not finish a sync within {seconds:.0f} s")
 
     def _require_same_file(self) -> None:
         if not os.path.samestat(os.fstat(self._descriptor), self.path.stat()):

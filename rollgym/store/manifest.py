@@ -8,7 +8,7 @@ import msgspec
 
 from rollgym.records import SCHEMA_VERSION
 from rollgym.records.decoding import decode_json
-from rollgym.store.disk import Disk, write_atomically
+from rollgym.store.disk import SYNC_TIMEOUT, Disk, replace_in_background, write_atomically
 from rollgym.store.errors import IdentityError, ManifestError, storage_error, storage_errors
 from rollgym.store.identity import Identity, differences
 from rollgym.store.layout import MANIFEST
@@ -78,9 +78,19 @@ def read_manifest(directory: Path, advice: OpenAdvice | None = None) -> Manifest
 
 def write_manifest(directory: Path, manifest: Manifest, disk: Disk) -> None:
     path = directory / MANIFEST
-    data = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
     with storage_errors(path, "writing the manifest"):
-        write_atomically(disk, path, data)
+        write_atomically(disk, path, _encode(manifest))
+
+
+async def replace_manifest(directory: Path, manifest: Manifest, disk: Disk) -> None:
+    """As `write_manifest`, without blocking the event loop. Raises StorageError."""
+    path = directory / MANIFEST
+    with storage_errors(path, "writing the manifest"):
+        await replace_in_background(disk, path, _encode(manifest), SYNC_TIMEOUT)
+
+
+def _encode(manifest: Manifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
 
 
 def require_same(

@@ -6,7 +6,8 @@ been made from the same inputs, seed and result-relevant configuration.
 *Growing.* A run may be given more inputs than it has: further tasks at the end, and more repeats.
 Then the manifest is replaced first and the inputs after it, while no other process collects the
 run. A process that died in between leaves a manifest with more tasks than the inputs, of which
-nothing has been collected, and the next opening replaces the inputs.
+nothing has been collected, and the next opening replaces the inputs. A run that is collected as a
+whole can also grow meanwhile (see `growth`), in the same order.
 
 *Locks.* A process that collects the whole run holds the run's lock exclusively. A shard shares the
 run's lock and holds its own shard's lock; shards of different divisions exclude each other, because
@@ -30,6 +31,7 @@ from rollgym.store.errors import (
     storage_error,
     storage_errors,
 )
+from rollgym.store.growth import Growth
 from rollgym.store.identity import Identity, InputsIdentity
 from rollgym.store.inputs import (
     Change,
@@ -72,7 +74,7 @@ class RunOpening:
         *,
         force_new_run: bool,
         locks: ExitStack,
-    ) -> tuple[Manifest, Inputs]:
+    ) -> tuple[Inputs, Growth]:
         """Make the run or check that it is the same one, and add its locks to `locks`.
 
         Raises RefusedError, StorageError.
@@ -98,7 +100,8 @@ class RunOpening:
                 self._acquire_opening_lock(opening)
             manifest = self._same_run(identity, draft)
             self._acquire_run_locks(locks)
-        return manifest, Inputs(self._directory / INPUTS, self._shard, found)
+        inputs = Inputs(self._directory / INPUTS, self._shard, found)
+        return inputs, Growth(self._directory, manifest, inputs, found, self._disk)
 
     def _make_directory(self) -> None:
         with storage_errors(self._directory, "making the directory"):

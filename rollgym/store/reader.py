@@ -6,6 +6,7 @@ matter: a completed record before others, then the highest attempt, then the sma
 """
 
 import os
+import threading
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -38,6 +39,7 @@ from rollgym.store.progress import KeySet
 
 _READ_FIRST = 64 * 1024
 _READ_AT_MOST = 1024 * 1024
+_LARGEST_INDEX = 2**64 - 1
 
 
 class JournalEntry(NamedTuple):
@@ -158,14 +160,17 @@ def _contested(snapshot: _Snapshot) -> set[RolloutKey]:
 class TaskLookup(Closable):
     """The tasks of the materialised inputs by their index, in 8 bytes of memory each.
 
-    Indexes that are not simply counted from 0 take more memory. Rows are not kept.
+    Indexes that are not simply counted from 0 take more memory. Rows are not kept. The inputs may
+    grow meanwhile.
     """
 
     def __init__(self, path: Path) -> None:
         """Read the positions of all tasks. Raises InputsError, StorageError."""
         self._path = path
         self._offsets = array("Q")
+        self._end = 0
         self._positions: dict[int, int] | None = None
+        self._reading = threading.Lock()
         with storage_errors(path, "reading the inputs"), ExitStack() as opened:
             self._file = opened.enter_context(path.open("rb"))
             self._lines = _Lines(self._file)
@@ -174,10 +179,14 @@ class TaskLookup(Closable):
 
     def task(self, index: int) -> Task:
         """Raises KeyError for an unknown index, InputsError, StorageError."""
-        position = index if self._positions is None else self._positions[index]
-        if not 0 <= position < len(self._offsets):
-            raise KeyError(index)
         with storage_errors(self._path, "reading the inputs"):
+            position = self._position(index)
+            if position is None:
+                with self._reading:
+                    self._read_offsets()
+                position = self._position(index)
+            if position is None:
+                raise KeyError(index)
             line = self._lines.at(self._offsets[position])
         try:
             return decode_task(line)
@@ -187,19 +196,38 @@ class TaskLookup(Closable):
     def close(self) -> None:
         self._file.close()
 
+    def _position(self, index: int) -> int | None:
+        if self._positions is not None:
+            return self._positions.get(index)
+        return index if 0 <= index < len(self._offsets) else None
+
     def _read_offsets(self) -> None:
-        offset, indexes = 0, array("Q")
-        for number, line in enumerate(self._file, start=1):
+        """Read the positions of the tasks that were added since the last time."""
+        self._file.seek(self._end)
+        for line in self._file:
+            if not line.endswith(b"\n"):
+                return  # it is being written
+            number = len(self._offsets)
             try:
-                indexes.append(decode_task(line).index)
-            except (ValueError, OverflowError) as error:
+                index = _index(line)
+            except ValueError as error:
                 raise InputsError(
-                    f"{self._path}:{number}: this line is not a valid task ({error})"
+                    f"{self._path}:{number + 1}: this line is not a valid task ({error})"
                 ) from error
-            self._offsets.append(offset)
-            offset += len(line)
-        if any(index != position for position, index in enumerate(indexes)):
-            self._positions = {index: position for position, index in enumerate(indexes)}
+            if self._positions is None and index != number:
+                self._positions = {known: known for known in range(number)}
+            if self._positions is not None:
+                self._positions[index] = number
+            self._offsets.append(self._end)
+            self._end += len(line)
+
+
+def _index(line: bytes) -> int:
+    """The index of a task. Raises ValueError, also for one that no row can have."""
+    index = decode_task(line).index
+    if index > _LARGEST_INDEX:
+        raise ValueError(f"the index {index} is too large")
+    return index
 
 
 class RecordLookup(Closable):

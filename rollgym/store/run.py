@@ -9,10 +9,11 @@
 ```
 
 *Resuming.* Every journal of the run is read, also those of other shards. A rollout that has an
-outcome does not run again. A run can be given more tasks and repeats than it has (see `opening`).
+outcome does not run again. A run can be given more tasks and repeats than it has, when it is opened
+(see `opening`), and more tasks while it is collected (see `growth`).
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from rollgym.records import Attempt, RecordState, Task, encode_and_read
 from rollgym.store.blobs import BlobStore
 from rollgym.store.disk import Disk, sync_path
 from rollgym.store.errors import storage_errors
+from rollgym.store.growth import Growth
 from rollgym.store.identity import InputsIdentity
 from rollgym.store.inputs import Inputs
 from rollgym.store.journal import GroupCommit, Journal, SyncPolicy, TornTail
@@ -52,26 +54,33 @@ class RunStore(Closable):
         self,
         *,
         directory: Path,
-        manifest: Manifest,
         inputs: Inputs,
         progress: Progress,
         journal: Journal,
         commit: GroupCommit,
         locks: ExitStack,
         disk: Disk,
+        growth: Growth,
+        shard: Shard = WHOLE,
         grown_from: InputsIdentity | None = None,
     ) -> None:
         """`grown_from` are the earlier inputs of a run that was just given more."""
         self.directory = directory
-        self.manifest = manifest
         self.inputs = inputs
+        self.disk = disk
         self.progress = progress
         self.grown_from = grown_from
         self.blobs = BlobStore(directory / BLOBS, disk)
         self._journal = journal
+        self._growth = growth
+        self._shard = shard
         self.commit = commit
         self._locks = locks
         self._claimed = False
+
+    @property
+    def manifest(self) -> Manifest:
+        return self._growth.manifest
 
     @property
     def seed(self) -> int:
@@ -103,6 +112,16 @@ class RunStore(Closable):
         """Write a record. Raises RecordError, StorageError."""
         line, read = encode_and_read(attempt)
         return AppendedRecord(read, self.commit.append(line), len(line))
+
+    async def grow(self, tasks: Sequence[Task]) -> None:
+        """Give the run further tasks while it is collected. On return they are synced.
+
+        Raises InputsError for an index that the run has already, StorageError, and ValueError for a
+        shard.
+        """
+        if self._shard != WHOLE:
+            raise ValueError(f"{self.directory} is open as shard {self._shard}, which cannot grow")
+        await self._growth.add(tasks)
 
     def close(self) -> None:
         """Release files and locks. Does not flush."""
@@ -139,7 +158,7 @@ def open_run(
     directory, disk = directory.resolve(), disk or Disk()
     with ExitStack() as stack:
         opening = RunOpening(directory, shard, disk, advice)
-        manifest, inputs = opening.open(
+        inputs, growth = opening.open(
             tasks, config or {}, seed, force_new_run=force_new_run, locks=stack
         )
         progress = Progress(reopen)
@@ -156,13 +175,14 @@ def open_run(
         commit = GroupCommit(journal, sync or SyncPolicy())
         return RunStore(
             directory=directory,
-            manifest=manifest,
             inputs=inputs,
             progress=progress,
             journal=journal,
             commit=commit,
             locks=stack.pop_all(),
             disk=disk,
+            growth=growth,
+            shard=shard,
             grown_from=opening.grown_from,
         )
 

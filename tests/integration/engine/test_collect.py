@@ -894,6 +894,7 @@ def test_many_resumed_rollouts_do_not_hold_up_the_loop(tmp_path: Path) -> None:
 
 class DiskThatWaits(Disk):
     def __init__(self) -> None:
+        super().__init__()
         self.syncing = asyncio.Event()
         self.may_go_on = asyncio.Event()
 

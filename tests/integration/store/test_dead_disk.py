@@ -15,7 +15,7 @@ class DeadDisk(Disk):
         if threading.current_thread() is not threading.main_thread():
             threading.Event().wait()
 
-journal.SYNC_TIMEOUT = journal.EXTRA_WAIT = disk.CLOSE_TIMEOUT = 0.1
+journal.SYNC_TIMEOUT = disk.EXTRA_WAIT = disk.CLOSE_TIMEOUT = 0.1
 written = journal.Journal(Path(sys.argv[1]), DeadDisk())
 written.append(encode_attempt(record()))
 try:

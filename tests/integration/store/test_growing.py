@@ -1,5 +1,6 @@
 """Runs that are given more tasks and more repeats than they were made with."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ from rollgym.records import Completed, Outcome, Row, Task
 from rollgym.store import (
     Disk,
     IdentityError,
+    InputsError,
     RunBusyError,
     RunStore,
     Shard,
     Status,
+    TaskLookup,
     merge_runs,
     open_run,
     read_manifest,
@@ -142,3 +145,86 @@ def test_a_grown_run_killed_between_its_files_can_grow_further(tmp_path: Path) -
     (tmp_path / "inputs.jsonl").write_bytes(inputs)
     with make_run(tmp_path, 6) as run:
         assert run.inputs.expected == len(list(tasks(6)))
+
+
+class TearingDisk(Disk):
+    """The disk of a process that is killed at one of the operations of a growing run.
+
+    Where that is a write, a part of it is done.
+    """
+
+    def __init__(self, torn: float) -> None:
+        super().__init__()
+        self.left = 0
+        self._torn = torn
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        if self._is_the_last():
+            super().write(descriptor, data[: int(len(data) * self._torn)])
+            raise _Killed
+        return super().write(descriptor, data)
+
+    async def sync_in_background(self, descriptor: int) -> None:
+        if self._is_the_last():
+            raise _Killed
+        await super().sync_in_background(descriptor)
+
+    def replace(self, source: Path, target: Path) -> None:
+        if self._is_the_last():
+            raise _Killed
+        super().replace(source, target)
+
+    def _is_the_last(self) -> bool:
+        self.left -= 1
+        return self.left == 0
+
+
+def test_a_run_grows_while_it_is_collected_and_readers_follow(tmp_path: Path) -> None:
+    async def growing() -> None:
+        with make_run(tmp_path, 2) as run, TaskLookup(run.inputs.path) as lookup:
+            with pytest.raises(KeyError):
+                lookup.task(3)
+            more = list(tasks(5))[2:]
+            await run.grow(more)
+            assert (run.inputs.groups, run.inputs.expected, run.inputs.holds(4)) == (5, 5, True)
+            assert lookup.task(3) == more[1]
+            assert read_manifest(tmp_path) == run.manifest
+            with pytest.raises(InputsError, match="has an index of another"):
+                await run.grow(more[:1])
+
+    asyncio.run(growing())
+    with make_run(tmp_path, 5) as again:
+        assert again.grown_from is None
+        assert [task.index for task in again.inputs] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("torn", [0.0, 0.7, 1.0])
+def test_a_process_that_dies_while_its_run_grows_leaves_a_run_that_opens(
+    tmp_path: Path, torn: float
+) -> None:
+    for operation in range(1, 8):
+        directory = tmp_path / str(operation)
+        with make_run(directory, 2):
+            pass
+        disk = TearingDisk(torn)
+        with make_run(directory, 2, disk=disk) as run:
+            disk.left = operation
+            try:
+                asyncio.run(run.grow(list(tasks(9))[2:]))
+                died = False
+            except _Killed:
+                died = True
+        manifest = read_manifest(directory)
+        assert manifest is not None
+        assert manifest.identity.inputs.tasks in ((2, 9) if died else (9,))
+        with make_run(directory, manifest.identity.inputs.tasks) as again:
+            assert list(again.inputs) == list(tasks(manifest.identity.inputs.tasks))
+    assert not died
+
+
+def test_a_shard_cannot_grow(tmp_path: Path) -> None:
+    with (
+        make_run(tmp_path, 2, shard=Shard(0, 2)) as run,
+        pytest.raises(ValueError, match="open as shard 0/2, which cannot grow"),
+    ):
+        asyncio.run(run.grow([Task(2, Row.of({}))]))

@@ -28,6 +28,7 @@ from rollgym.store import (
     read_journal,
     read_records,
 )
+from rollgym.store import disk as disk_module
 from rollgym.store import journal as journal_module
 from rollgym.store.journal import Journal
 from tests.builders import make_run, read_json_lines, record, write_journal
@@ -194,7 +195,7 @@ def test_a_disk_that_never_answers_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal_module, "SYNC_TIMEOUT", 0.05)
-    monkeypatch.setattr(journal_module, "EXTRA_WAIT", 0.05)
+    monkeypatch.setattr(disk_module, "EXTRA_WAIT", 0.05)
     journal = Journal(tmp_path / "journal.jsonl", HangingDisk())
     journal.append(LINES[0])
     with pytest.raises(StorageError, match="did not finish a sync within"):
@@ -245,6 +246,7 @@ FILE_SIZE_LIMIT = """
 import resource, sys
 from pathlib import Path
 from rollgym.store import Disk, DiskFullError
+from rollgym.store import disk as disk_module
 from rollgym.store import journal as journal_module
 from rollgym.store.journal import Journal
 from tests.builders import encode_attempt, record

@@ -7,7 +7,7 @@ import pytest
 
 from rollgym.records import Row, Task, encode_attempt
 from rollgym.store import CorruptJournalError, InputsError, RecordLookup, StorageError, TaskLookup
-from rollgym.store.inputs import _encode as encode_task
+from rollgym.store.inputs import encode_task
 from tests.builders import record
 
 

@@ -8,7 +8,7 @@ import json
 from collections import Counter
 
 from rollgym.records import FailureKind
-from rollgym.store.journal import SYNC_TIMEOUT
+from rollgym.store.disk import SYNC_TIMEOUT
 from tests.simulation.disk import FaultKind
 from tests.simulation.invariants.violation import require
 from tests.simulation.log import (
