@@ -128,13 +128,14 @@ def print_servers(
 
 
 def _rows(record: InstanceRecord, health: Mapping[str, str] | None) -> list[tuple[str, ...]]:
-    status = str(record.status)
-    if record.restarts:
-        status = f"{status} (restarts: {record.restarts})"
     rows: list[tuple[str, ...]] = []
-    for url in record.urls:
-        row = (record.name, str(record.server_type), record.implementation, url, status)
-        rows.append(row if health is None else (*row, health.get(url, "")))
+    for number, replica in enumerate(record.replicas):
+        name = f"{record.name} [{number}]" if len(record.replicas) > 1 else record.name
+        status = str(replica.status)
+        if replica.restarts:
+            status = f"{status} (restarts: {replica.restarts})"
+        row = (name, str(record.server_type), record.implementation, replica.url, status)
+        rows.append(row if health is None else (*row, health.get(replica.url, "")))
     return rows
 
 

@@ -38,9 +38,10 @@ from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import input_row
 from rollgym.rollouts.servers import Clients, CollectionServers, ServerDescription
 from rollgym.servers.agent import close_session
-from rollgym.servers.client import NoAnswerError, RecoveryWait, ServerClient
+from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import working_for
 from rollgym.servers.exchange import Answer, CookieJar
+from rollgym.servers.replicas import NoAnswerError
 from rollgym.servers.resources import CLOSABLE_HEADER
 from rollgym.store import RefusedError, RunStore, Status
 
@@ -126,7 +127,8 @@ class _PatientClient:
         except RolloutError as raised:
             if not isinstance(raised.__cause__, NoAnswerError):
                 raise
-            await self._recovery.wait_for(self.client, raised)
+            await self._recovery.wait_for(self.client.whole, raised)
+            self.client = self.client.whole.one()
         return await self._call(path, body, error, jar, method)
 
     async def _call(

@@ -41,9 +41,10 @@ from rollgym.rollouts.servers import Clients, CollectionServers
 from rollgym.rollouts.stored_rollouts import StoredRollouts
 from rollgym.rollouts.worker import outcome_of
 from rollgym.servers.agent import UNVERIFIED, close_session
-from rollgym.servers.client import EXCERPT, NoAnswerError, RecoveryWait, ServerClient
+from rollgym.servers.client import EXCERPT, RecoveryWait, ServerClient
 from rollgym.servers.context import ending_time, working_for
 from rollgym.servers.exchange import Answer, CookieJar
+from rollgym.servers.replicas import NoAnswerError
 from rollgym.servers.resources import CLOSABLE_HEADER
 from rollgym.servers.responses import FunctionCall, Response
 from rollgym.servers.verification import Verification

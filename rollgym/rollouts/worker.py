@@ -100,7 +100,7 @@ class AgentWorker:
                 "/run", row.raw, error=AgentError, within=math.inf, grace=grace
             )
         except RolloutError as error:
-            await self._recovery.wait_for(client, error)
+            await self._recovery.wait_for(client.whole, error)
             raise
 
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rollgym.servers.agent import AgentConfig, AgentServer
-    from rollgym.servers.client import NoAnswerError, ServerClient, connect
+    from rollgym.servers.client import ServerClient, connect
     from rollgym.servers.episode import Episode
     from rollgym.servers.exchange import Answer, CookieJar, RefusedRequestError, Request
     from rollgym.servers.http_client import Http, http_session
     from rollgym.servers.http_server import listening
     from rollgym.servers.model import EndpointModelConfig, EndpointModelServer, ModelServer
+    from rollgym.servers.replicas import NoAnswerError
     from rollgym.servers.resources import ResourcesConfig, ResourcesServer, TaskRow
     from rollgym.servers.responses import FunctionCall, Response
     from rollgym.servers.scoring import Verdict
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from rollgym.servers.tools import ToolDefinitionError, ToolRejection, tool, tool_schemas
 
 _MODULES = (
-    *("exchange", "client", "responses", "scoring", "server", "tool_results", "tools"),
+    *("exchange", "replicas", "client", "responses", "scoring", "server", "tool_results", "tools"),
     *("episode", "resources", "agent", "model", "http_client", "http_server"),
 )
 """The modules that define these names; each comes after those that it imports."""

@@ -26,7 +26,7 @@ from rollgym.records import (
     boundary,
 )
 from rollgym.records.tokens import ROW_FIELD
-from rollgym.servers.client import RecoveryWait, ServerClient
+from rollgym.servers.client import NO_COOKIES, RecoveryWait, ServerClient
 from rollgym.servers.context import (
     after_the_deadline,
     current_rollout,
@@ -110,7 +110,7 @@ class AgentServer(Server):
     ) -> Episode:
         return Episode(
             self._client(self.config.model_server),
-            self._client(self.config.resources_server),
+            self._client(self.config.resources_server, cookies or NO_COOKIES),
             tool_timeout=self.config.tool_timeout,
             model_timeout=self.config.model_timeout,
             cookies=cookies,
@@ -197,7 +197,7 @@ class AgentServer(Server):
                 within=self.config.seed_timeout,
             )
         except RolloutError as error:
-            await self._recovery.wait_for(episode.resources, error)
+            await self._recovery.wait_for(episode.resources.whole, error)
             raise
         finally:
             episode.spent("seed", began)
@@ -212,9 +212,11 @@ class AgentServer(Server):
         finally:
             episode.spent("verify", began)
 
-    def _client(self, reference: ServerRef) -> ServerClient:
+    def _client(
+        self, reference: ServerRef, cookies: Mapping[str, str] = NO_COOKIES
+    ) -> ServerClient:
         try:
-            return self.directory.client(reference.name).one()
+            return self.directory.client(reference.name).one(cookies)
         except KeyError as error:
             raise AgentError(f"{self.name} cannot find the server {reference.name}") from error
 

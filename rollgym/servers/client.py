@@ -13,34 +13,25 @@ bounded time, and the others wait with it.
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
-from rollgym.records import AgentError, DeadlineError, RolloutError
+from rollgym.records import DeadlineError, EnvironmentSessionError, RolloutError
 from rollgym.records.failure import shorten
 from rollgym.servers.context import seconds_left
 from rollgym.servers.exchange import Answer, CookieJar, Request, complete, failure_in
 from rollgym.servers.limit import Limit
+from rollgym.servers.replicas import NoAnswerError, Replica, Replicas, Transport, route_cookie
 
 LONGEST_WAIT = 3600.0
 EXCERPT = 500
-_NO_COOKIES: Mapping[str, str] = {}
+NO_COOKIES: Mapping[str, str] = {}
 _REJECTED = frozenset({400, 401, 403, 405, 413, 415, 422})
 """The other side rejects the request itself, and would reject it again."""
 FIRST_RETRY_PAUSE = 0.1
 LONGEST_RETRY_PAUSE = 2.0
-HEALTH_CHECK_TIMEOUT = 5.0
-SERVER_ERROR = 500
-
-
-class NoAnswerError(Exception):
-    """The server cannot be reached, or closed the connection before it answered."""
-
-
-Transport = Callable[[Request, float], Awaitable[Answer]]
-"""Sends a request to one server. The caller cancels after these seconds. Raises NoAnswerError."""
 
 
 class RequestHandler(Protocol):
@@ -50,23 +41,36 @@ class RequestHandler(Protocol):
 
 
 class ServerClient:
-    """The client of one server.
-
-    A server of several processes has a transport for each; an episode stays with one of them,
-    because its session is there.
-    """
+    """The client of one server, which may have several replicas."""
 
     def __init__(self, name: str, transports: Sequence[Transport]) -> None:
         self.name = name
-        self._transports = transports
-        self._next = 0
+        self.replicas = Replicas(transports)
+        self.whole = self
+        """The client of all replicas."""
+        self._alone = transports[0] if len(transports) == 1 else None
 
-    def one(self) -> "ServerClient":
-        """A client of one process of the server; the processes are used in turn."""
-        if len(self._transports) == 1:
+    def one(self, cookies: Mapping[str, str] = NO_COOKIES) -> "ServerClient":
+        """A client of one replica: that of the session in the cookies, or one for a new session.
+
+        The session counts as open there while the client is referenced.
+        """
+        if self._alone is not None:
             return self
-        self._next = (self._next + 1) % len(self._transports)
-        return ServerClient(self.name, [self._transports[self._next]])
+        named = self.replicas.numbered(cookies.get(route_cookie(self.name), ""))
+        return _ReplicaClient(self, named or self.replicas.choose())
+
+    def move(self, transports: Sequence[Transport]) -> None:
+        """Replicas have other addresses now; their number stays."""
+        for replica, transport in zip(self.replicas.all, transports, strict=True):
+            replica.move(transport)
+        if self._alone is not None:
+            self._alone = transports[0]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this is one of several replicas, and gave no answer last."""
+        return False
 
     async def call(
         self,
@@ -90,13 +94,13 @@ class ServerClient:
         it reports a failure.
         """
         # A copy: parallel calls share the jar, and their answers change it.
-        request = Request(method, path, body, dict(jar.cookies) if jar else _NO_COOKIES)
+        request = Request(method, path, body, dict(jar.cookies) if jar else NO_COOKIES)
         seconds = seconds_left(within)
         if seconds <= 0:
             raise DeadlineError(f"{path} was not sent to {self.name}: the deadline has passed")
         try:
             with Limit(seconds + grace):
-                answer = await self._transports[0](request, seconds + grace)
+                answer = await self._send(request, seconds + grace)
                 if answer.parts is not None:
                     answer = await complete(answer)
         except NoAnswerError as cause:
@@ -122,10 +126,57 @@ class ServerClient:
             )
         return answer
 
+    async def any_answers(self) -> bool:
+        """Ask for the health; whether a replica can work."""
+        return await self.replicas.any_answers()
+
+    async def forward(self, request: Request) -> Answer:
+        """Pass on a request that another server got. Raises EnvironmentSessionError."""
+        jar = CookieJar(request.cookies)
+        return await self.call(
+            request.path,
+            request.body,
+            error=EnvironmentSessionError,
+            jar=jar,
+            method=request.method,
+            any_status=True,
+        )
+
     async def post(self, path: str, value: object, jar: CookieJar | None = None) -> Answer:
         """Send a value as JSON; for tests and small programs."""
         encoded = msgspec.json.encode(value)
         return await self.call(path, encoded, error=RolloutError, jar=jar, any_status=True)
+
+    async def _send(self, request: Request, seconds: float) -> Answer:
+        if self._alone is not None:
+            return await self._alone(request, seconds)
+        return await self.replicas.choose().send(request, seconds)
+
+
+class _ReplicaClient(ServerClient):
+    """The client of one of several replicas."""
+
+    def __init__(self, whole: ServerClient, replica: Replica) -> None:
+        self.name = whole.name
+        self.whole = whole
+        self._replica = replica
+        replica.sessions += 1
+
+    def __del__(self) -> None:
+        self._replica.sessions -= 1
+
+    def one(self, cookies: Mapping[str, str] = NO_COOKIES) -> ServerClient:
+        return self
+
+    @property
+    def is_lost(self) -> bool:
+        return self._replica.is_lost
+
+    async def any_answers(self) -> bool:
+        return await self._replica.check()
+
+    async def _send(self, request: Request, seconds: float) -> Answer:
+        return await self._replica.send(request, seconds)
 
 
 def _retryable(status: int) -> bool | None:
@@ -153,24 +204,24 @@ class RecoveryWait:
 
     def __init__(self, seconds: float = 60.0) -> None:
         self._seconds = seconds
-        self._checks: dict[str, asyncio.Task[None]] = {}
+        self._checks: dict[ServerClient, asyncio.Task[None]] = {}
 
     async def wait_for(self, client: ServerClient, error: RolloutError) -> None:
-        """Return when the server answers again, or when the time is over.
+        """Return when it answers again (of several replicas: one of them), or when time is over.
 
         Returns at once for an error that does not mean that the server is unreachable.
         """
         if not isinstance(error.__cause__, NoAnswerError):
             return
-        check = self._checks.get(client.name)
+        check = self._checks.get(client)
         if check is None:
             check = asyncio.create_task(
                 self._check(client),
                 name=f"health check of {client.name}",
                 context=contextvars.Context(),  # on behalf of all rollouts, not of the first
             )
-            self._checks[client.name] = check
-            check.add_done_callback(lambda _: self._checks.pop(client.name, None))
+            self._checks[client] = check
+            check.add_done_callback(lambda _: self._checks.pop(client, None))
         await asyncio.shield(check)
 
     async def _check(self, client: ServerClient) -> None:
@@ -179,18 +230,7 @@ class RecoveryWait:
             if asyncio.get_running_loop().time() + pause > deadline:
                 return
             await asyncio.sleep(pause)
-            try:
-                answer = await client.call(
-                    "/healthz",
-                    b"",
-                    error=AgentError,
-                    within=HEALTH_CHECK_TIMEOUT,
-                    method="GET",
-                    any_status=True,
-                )
-            except RolloutError:
-                continue
-            if answer.status < SERVER_ERROR:
+            if await client.any_answers():
                 return
 
 

@@ -7,9 +7,9 @@ import aiohttp
 from yarl import URL
 
 from rollgym.servers.access import bearer
-from rollgym.servers.client import NoAnswerError
 from rollgym.servers.context import outgoing_headers
 from rollgym.servers.exchange import JSON, Answer, Request, format_cookies, parse_set_cookies
+from rollgym.servers.replicas import NoAnswerError
 
 CONNECT_TIMEOUT = 10.0
 LARGEST_ANSWER = 2**28

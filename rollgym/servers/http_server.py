@@ -35,6 +35,7 @@ from rollgym.servers.exchange import (
     parse_cookies,
 )
 from rollgym.servers.limit import Limit
+from rollgym.servers.replicas import ReplicaRoute
 from rollgym.servers.server import Server
 
 SHUTDOWN_TIMEOUT = 5.0
@@ -46,14 +47,19 @@ _ROLLOUT_PATH = re.compile(r"/ng-rollout/([^/]+)(?:/training-token-capture)?(?=/
 
 @asynccontextmanager
 async def listening(
-    server: Server, host: str = LOOPBACK, port: int = 0, token: str | None = None
+    server: Server,
+    host: str = LOOPBACK,
+    port: int = 0,
+    token: str | None = None,
+    route: ReplicaRoute | None = None,
 ) -> AsyncIterator[int]:
     """Serve HTTP on this port (0: any free one) during the block; yields the port.
 
     With a token, every request must send it; without one, only programs on this machine are
-    answered. The server must be started already. Raises OSError when the port cannot be bound.
+    answered. A replica has a `route` to the others. The server must be started already. Raises
+    OSError when the port cannot be bound.
     """
-    adapter = _Adapter(server, ServerAccess(host, token))
+    adapter = _Adapter(server, ServerAccess(host, token), route)
     runner = handler_runner(
         adapter.respond, server.config.max_request_bytes, shutdown_timeout=SHUTDOWN_TIMEOUT
     )
@@ -66,8 +72,9 @@ async def listening(
 class _Adapter:
     """Converts between aiohttp's requests and `Request`."""
 
-    def __init__(self, server: Server, access: ServerAccess) -> None:
+    def __init__(self, server: Server, access: ServerAccess, route: ReplicaRoute | None) -> None:
         self._server = server
+        self._route = route
         self._access = access
 
     async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -80,6 +87,8 @@ class _Adapter:
             answer = await self._answer(request, path, cookies)
             if kept := self._server.kept_cookies(cookies):
                 answer = msgspec.structs.replace(answer, cookies={**kept, **answer.cookies})
+            if self._route is not None:
+                answer = self._route.mark(answer)
             if answer.parts is not None:
                 return await self._send_parts(request, answer, answer.parts)
         return _response(answer)
@@ -92,7 +101,10 @@ class _Adapter:
         except RefusedRequestError as error:
             message = self._server.too_large() if error.status == 413 else str(error)
             return error_answer(error.status, message)
-        return await self._server.handle(Request(request.method, path, body, cookies))
+        sent = Request(request.method, path, body, cookies)
+        if self._route is not None and (answer := await self._route.pass_on(sent)) is not None:
+            return answer
+        return await self._server.handle(sent)
 
     async def _checked_body(self, request: web.BaseRequest) -> bytes:
         """Raises RefusedRequestError."""

@@ -125,10 +125,20 @@ class Verification:
                 if late or hopeless or attempt >= self._attempts:
                     raise _final(failure, attempt) from error
                 await self._recovery.wait_for(client, error)
+                if client.is_lost:
+                    client = _elsewhere(client, jar, failure)
             if failure.bug is not None:
                 bugs.add(failure.bug)
             await asyncio.sleep(wait)
             attempt, pause = attempt + 1, min(LONGEST_PAUSE, 2 * pause)
+
+
+def _elsewhere(client: ServerClient, jar: CookieJar, failure: Failure) -> ServerClient:
+    """Another replica, where no session is lost. Raises EnvironmentSessionError."""
+    if jar.cookies:
+        detail = f"the replica of {client.name} that has the session is gone: {failure.detail}"
+        raise EnvironmentSessionError(detail)
+    return client.whole.one()
 
 
 def _lost(session: Failure, earlier: Failure) -> RolloutError:

@@ -15,6 +15,8 @@ from tests.e2e.test_collect_rollouts import KEYS, MANY
 PROCESSES = "+processes=2"
 RUN = Path("results/rollouts.run")
 SMALL_PAUSE = "+policy_model.responses_api_models.scripted_model.latency=0.2"
+ENVIRONMENT = "example_multi_step_resources_server.resources_servers.example_multi_step"
+REPLICAS = f"+{ENVIRONMENT}.processes=2"
 Workers = list[int]
 
 
@@ -40,6 +42,23 @@ def test_a_killed_worker_costs_attempts_and_no_rollout(folder: Path) -> None:
     assert {each["_ng_failure_class"] for each in failures} == {"worker"}
     assert "worker" in ended.stderr
     assert not any(map(_exists, workers))
+
+
+def test_a_killed_replica_costs_only_the_attempts_of_its_sessions(folder: Path) -> None:
+    command = start(folder, *MANY, REPLICAS, "+num_samples_in_parallel=4", SMALL_PAUSE)
+    wait_for_records(folder / RUN, 2)
+    replicas = _started_by(command, "rollgym.servers.launch.child")
+    assert len(replicas) == 2
+
+    os.kill(replicas[0], signal.SIGKILL)
+    ended = finish(command)
+
+    assert ended.status == 0, ended.text
+    assert Counter(_keys(folder)) == Counter(KEYS)
+    failures = read_json_lines(folder / "results/rollouts_failures.jsonl")
+    assert {each["_ng_failure_class"] for each in failures} <= {"environment_session", "tool"}
+    assert len(failures) <= 2
+    assert "is restarted in 0.25 s" in ended.stderr
 
 
 @pytest.mark.campaign
@@ -78,7 +97,11 @@ def _keys(folder: Path) -> list[tuple[int, int]]:
 
 
 def _workers(command: "subprocess.Popen[str]") -> Workers:
-    """The worker processes that a command has started."""
+    return _started_by(command, "rollgym.cluster.process")
+
+
+def _started_by(command: "subprocess.Popen[str]", module: str) -> list[int]:
+    """The processes with this module that a command has started."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
@@ -88,7 +111,7 @@ def _workers(command: "subprocess.Popen[str]") -> Workers:
             arguments = (entry / "cmdline").read_text()
         except OSError:
             continue  # it has ended
-        if int(parent) == command.pid and "rollgym.cluster.process" in arguments:
+        if int(parent) == command.pid and module in arguments:
             found.append(int(entry.name))
     return found
 

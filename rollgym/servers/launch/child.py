@@ -23,6 +23,7 @@ from rollgym.servers.launch.addresses import Directory
 from rollgym.servers.launch.local_server import STOP_TIMEOUT, LocalServer, make_server
 from rollgym.servers.launch.logs import log_to
 from rollgym.servers.launch.records import StartError, StartRequest, StartResult
+from rollgym.servers.replicas import ReplicaRoute
 
 NOT_STARTED = 1
 
@@ -47,7 +48,8 @@ async def _serve(request: StartRequest, launcher: "ParentProcess", results: Bina
         server = make_server(request.instance, directory)
         result = StartResult.of(server, request.instance.settings)
         token = request.tokens.get(request.instance.name)
-        local = LocalServer(server, request.address, result, token)
+        route = _route(request, directory)
+        local = LocalServer(server, request.address, result, token, route)
         # From here on there is something to close. Until now SIGTERM ended the process.
         stop = launcher.watch()
         try:
@@ -62,6 +64,13 @@ async def _serve(request: StartRequest, launcher: "ParentProcess", results: Bina
     finally:
         await directory.close()
     return 0
+
+
+def _route(request: StartRequest, directory: Directory) -> ReplicaRoute | None:
+    name = request.instance.name
+    if len(request.urls[name]) == 1:
+        return None
+    return ReplicaRoute(directory.client(name), request.replica)
 
 
 class ParentProcess:

@@ -14,6 +14,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 from rollgym.servers.client import ServerClient
@@ -25,6 +26,7 @@ from rollgym.servers.launch.local_server import LocalServer, make_server
 from rollgym.servers.launch.logs import current_level
 from rollgym.servers.launch.records import (
     InstanceRecord,
+    ReplicaRecord,
     ServerLostError,
     ServerStatus,
     StartError,
@@ -144,17 +146,26 @@ class Fleet:
             return [LocalServer(server, address, result, token)]
         urls, tokens, level, pid = self._urls, self._tokens, current_level(), os.getpid()
         requests = (
-            StartRequest(instance, port.address, urls, tokens, pid, level) for port in ports
+            StartRequest(instance, number, port.address, urls, tokens, pid, level)
+            for number, port in enumerate(ports)
         )
-        return [ServerProcess(request, self._announce, self._give_up) for request in requests]
+        give_up = partial(self._give_up, instance.name)
+        return [ServerProcess(request, self._announce, give_up) for request in requests]
 
-    def _give_up(self, loss: ServerLostError) -> None:
+    def _give_up(self, name: str, loss: ServerLostError) -> None:
+        """A process is not restarted any more; a server lives as long as one of its processes."""
+        members = self._members[name]
+        left = sum(member.status is not ServerStatus.FAILED for member in members)
+        if left:
+            self._announce(f"{loss}; {left} of the {len(members)} processes of {name} go on")
+            return
         self._loss = self._loss or loss
         self._lost.set()
 
     def _record(self, instance: ServerInstance) -> InstanceRecord:
         members, ports = self._members[instance.name], self._ports.of(instance.name)
         pids = [member.pid for member in members if member.pid is not None]
+        urls = [port.url for port in ports]
         result = next((member.result for member in members if member.result), None)
         config = result.config if result else hide_secrets(instance.settings, ServerConfig)
         return InstanceRecord(
@@ -164,14 +175,18 @@ class Fleet:
             implementation=instance.implementation,
             host=instance.host,
             port=ports[0].address.port if ports else 0,
-            url=ports[0].url if ports else "",
-            urls=[port.url for port in ports],
+            url=urls[0] if urls else "",
+            urls=urls,
             pid=pids[0] if pids else None,
             pids=pids,
             status=min((member.status for member in members), key=_WORST_FIRST.index),
             restarts=sum(member.restarts for member in members),
             config=config,
             config_path=instance.source.file,
+            replicas=[
+                ReplicaRecord(url, member.pid, member.status, member.restarts)
+                for url, member in zip(urls or [""], members, strict=True)
+            ],
             identity=result.identity if result else None,
         )
 
@@ -229,4 +244,5 @@ def _external_record(server: ServerInstance) -> InstanceRecord:
         restarts=0,
         config=hide_secrets(server.settings, ServerConfig),
         config_path=str(server.source),
+        replicas=[ReplicaRecord(url, None, ServerStatus.EXTERNAL) for url in server.urls],
     )

@@ -21,12 +21,12 @@ from omegaconf import OmegaConf
 from rollgym.records.decoding import decode_json
 from rollgym.servers.access import ServerAccess, bearer, is_loopback
 from rollgym.servers.bounds import check_body, handler_runner, serving
-from rollgym.servers.client import SERVER_ERROR
 from rollgym.servers.config.instances import Address, head_advice, listening_socket
 from rollgym.servers.exchange import RefusedRequestError
 from rollgym.servers.http_client import http_session
 from rollgym.servers.launch.addresses import ANY_HOST, Directory
 from rollgym.servers.launch.records import InstanceRecord, NoHeadError, ServerStatus, StartError
+from rollgym.servers.replicas import SERVER_ERROR
 
 INSTANCES_PATH = "/server_instances"
 CONFIG_PATH = "/global_config_dict_yaml"
@@ -155,7 +155,11 @@ def _as_reached(record: InstanceRecord, head: Address) -> InstanceRecord:
         return record
     ports = [urlsplit(url).port or record.port for url in record.urls]
     urls = [Address(head.host, port).url for port in ports]
-    return msgspec.structs.replace(record, url=urls[0], urls=urls)
+    replicas = [
+        msgspec.structs.replace(replica, url=url)
+        for replica, url in zip(record.replicas, urls, strict=True)
+    ]
+    return msgspec.structs.replace(record, url=urls[0], urls=urls, replicas=replicas)
 
 
 async def check_health(

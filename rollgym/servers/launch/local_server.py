@@ -14,6 +14,7 @@ from rollgym.servers.access import is_loopback
 from rollgym.servers.config.instances import Address, ServerInstance
 from rollgym.servers.config.plugins import load_server_class, load_settings
 from rollgym.servers.launch.records import ServerStatus, StartError, StartResult
+from rollgym.servers.replicas import ReplicaRoute
 from rollgym.servers.server import Server, ServerDirectory
 from rollgym.store import RefusedError
 from rollgym.store.settings import hide_secrets_in_text
@@ -34,7 +35,8 @@ def make_server(instance: ServerInstance, directory: ServerDirectory) -> Server:
 class LocalServer:
     """One server object, with a port where it has an address.
 
-    `result` describes its settings for its record. Beyond loopback it requires the token.
+    `result` describes its settings for its record. Beyond loopback it requires the token. One of
+    several replicas has a `route` to the others.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class LocalServer:
         address: Address | None,
         result: StartResult,
         token: str | None = None,
+        route: ReplicaRoute | None = None,
     ) -> None:
         self.status = ServerStatus.STARTING
         self.restarts = 0
@@ -50,6 +53,7 @@ class LocalServer:
         self._server = server
         self._address = address
         self._token = token
+        self._route = route
         self._port = AsyncExitStack()
         self._started = False
 
@@ -92,7 +96,7 @@ class LocalServer:
                 )
 
                 token = None if is_loopback(address.host) else self._token
-                port = listening(self._server, address.host, address.port, token)
+                port = listening(self._server, address.host, address.port, token, self._route)
                 await self._port.enter_async_context(port)
         except (Exception, asyncio.CancelledError) as error:
             if (task := asyncio.current_task()) and task.cancelling():

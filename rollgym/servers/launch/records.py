@@ -46,10 +46,12 @@ def with_tail(message: str, tail: list[str]) -> str:
 class StartRequest(msgspec.Struct, frozen=True):
     """Which server to run, at which address, and the URLs of the other servers.
 
-    `tokens` are those of all servers by name: the server's own is required of its clients.
+    `replica` is its number among those of the server. `tokens` are those of all servers by name:
+    the server's own is required of its clients.
     """
 
     instance: ServerInstance
+    replica: int
     address: Address
     urls: dict[str, list[str]]
     tokens: dict[str, str]
@@ -98,13 +100,22 @@ class ServerStatus(StrEnum):
     EXTERNAL = "external"
 
 
+class ReplicaRecord(msgspec.Struct, frozen=True):
+    """One process or address of a server in the listing of the head."""
+
+    url: str
+    pid: int | None
+    status: ServerStatus
+    restarts: int = 0
+
+
 class InstanceRecord(msgspec.Struct, frozen=True):
     """One server in the listing of the head.
 
     Of several processes, `urls` and `pids` have one each; `url` and `pid` are the first. `config`
     are the settings without secrets. `identity` is the part of them that belongs to the identity of
     a run; None where the class that declares them is unknown. `process_name` is the name once more,
-    for NeMo Gym's `ng_status`.
+    for NeMo Gym's `ng_status`. `replicas` has one entry for each URL, and one for a server without.
     """
 
     name: str
@@ -121,4 +132,5 @@ class InstanceRecord(msgspec.Struct, frozen=True):
     restarts: int
     config: dict[str, Any]
     config_path: str
+    replicas: list[ReplicaRecord] = []
     identity: SettingsIdentity | None = None

@@ -24,9 +24,10 @@ from rollgym.rollouts.rows import RepeatSeeds
 from rollgym.rollouts.token_rows import token_turns
 from rollgym.rollouts.worker import AgentWorker
 from rollgym.servers import client as client_module
-from rollgym.servers.client import NoAnswerError, RecoveryWait, ServerClient, connect
+from rollgym.servers.client import RecoveryWait, ServerClient, connect
 from rollgym.servers.context import current_rollout, seconds_left
 from rollgym.servers.exchange import Answer, Request, failure_answer
+from rollgym.servers.replicas import NoAnswerError
 
 TASK = Task(3, Row.of({"responses_create_params": {"input": "hi"}, "agent_ref": {"name": "a"}}), 4)
 GOOD = Answer(200, b'{"reward":1.0}')

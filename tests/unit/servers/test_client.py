@@ -1,6 +1,7 @@
 """A client of a server: what it makes of answers, and of none."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,16 +17,16 @@ class EndpointTransport:
     """A transport that gives one answer, or raises one error, or waits."""
 
     def __init__(self, answer: Answer | Exception | None) -> None:
-        self._answer = answer
+        self.answer = answer
         self.seen: list[tuple[Request, float]] = []
 
     async def __call__(self, request: Request, seconds: float) -> Answer:
         self.seen.append((request, seconds))
-        if self._answer is None:
+        if self.answer is None:
             await asyncio.sleep(300)
-        if isinstance(self._answer, Answer):
-            return self._answer
-        raise self._answer or AssertionError
+        if isinstance(self.answer, Answer):
+            return self.answer
+        raise self.answer or AssertionError
 
 
 def call(answer: Answer | Exception | None, **options: Any) -> Answer:
@@ -128,16 +129,44 @@ def test_a_request_is_not_changed_by_later_answers() -> None:
     ]
 
 
-def test_the_processes_of_a_server_take_turns() -> None:
+def test_a_session_stays_at_its_replica_and_new_ones_go_where_the_fewest_are() -> None:
     wires = [EndpointTransport(Answer(200)) for _ in range(3)]
 
     async def ask() -> None:
         client = ServerClient("shop", wires)
-        for _ in range(6):
-            one = client.one()
-            for _ in range(2):
-                await one.post("/tool", {})
+        kept = [client.one() for _ in range(6)]
+        for one in kept:
+            await one.post("/tool", {})
             assert one.one() is one
+        assert [len(wire.seen) for wire in wires] == [2, 2, 2]
+        del kept[0], kept[2], one  # 0, 3: of the same replica
+        assert await first_of(client) == await first_of(client)
+
+    async def first_of(client: ServerClient) -> int:
+        before = [len(wire.seen) for wire in wires]
+        await client.one().post("/tool", {})
+        return [len(wire.seen) > had for wire, had in zip(wires, before, strict=True)].index(True)
 
     asyncio.run(ask())
-    assert [len(wire.seen) for wire in wires] == [4, 4, 4]
+
+
+def test_a_replica_that_gave_no_answer_gets_no_sessions_until_it_answers() -> None:
+    async def ask() -> None:
+        down, up = EndpointTransport(NoAnswerError("refused")), EndpointTransport(Answer(200))
+        client = ServerClient("shop", [down, up])
+        for _ in range(2):
+            with suppress(RolloutError):
+                await client.one().post("/tool", {})
+        assert len(down.seen) == 1
+        down.answer = Answer(200)
+        sessions = [client.one() for _ in range(3)]
+        for session in sessions:
+            await session.post("/tool", {})
+        assert {request.path for request, _ in down.seen[1:]} <= {"/healthz"}
+
+        async with asyncio.timeout(30):
+            while "/tool" not in {request.path for request, _ in down.seen[1:]}:
+                await client.one().post("/tool", {})
+                await asyncio.sleep(0.01)
+
+    asyncio.run(ask())
