@@ -31,6 +31,7 @@ from rollgym.servers.endpoints.settings import EndpointSettings, PoolSettings
 
 _LOGGER = logging.getLogger("rollgym.servers.endpoints")
 _UNBOUNDED = 1 << 62
+WARNING_INTERVAL = 30.0
 # Shorter keys are placeholders such as "EMPTY"; replacing them would only garble messages.
 _SHORTEST_SECRET = 8
 _COUNTED = (ModelMalformedError, ModelRateLimitError, ModelUnavailableError)
@@ -131,6 +132,8 @@ class Endpoint:
         self._urls: dict[str, URL] = {}
         self._last_failure: str | None = None
         self._ok = self._cancelled = 0
+        self._warned_at = float("-inf")
+        self._unreported = 0
         self._failed: Counter[FailureKind] = Counter()
 
     def url(self, path: str) -> URL:
@@ -245,9 +248,19 @@ class Endpoint:
             before = self.health.cooling_down
             self.health.failed(now, started)
             if self.health.cooling_down and not before:
-                _LOGGER.warning(
-                    "%s gets no requests for %.1f s after failures; the last: %s",
-                    self.shown_url(),
-                    self.health.available_at - now,
-                    failed.reason,
-                )
+                self._warn(failed, now)
+
+    def _warn(self, failed: FailedTry, now: float) -> None:
+        """Log a cooldown. A saturated endpoint can have many in a second, so not each of them."""
+        self._unreported += 1
+        if now - self._warned_at < WARNING_INTERVAL:
+            return
+        often = f" ({self._unreported} times)" if self._unreported > 1 else ""
+        _LOGGER.warning(
+            "%s gets no requests for %.1f s after failures%s; the last: %s",
+            self.shown_url(),
+            self.health.available_at - now,
+            often,
+            failed.reason,
+        )
+        self._warned_at, self._unreported = now, 0

@@ -23,17 +23,15 @@ from random import Random
 import msgspec
 
 from rollgym.closing import AsyncClosable
-from rollgym.engine import Backoff
-from rollgym.records import DeadlineError, ModelMalformedError, ModelUnavailableError, RolloutError
+from rollgym.records import DeadlineError, ModelUnavailableError, RolloutError
 from rollgym.servers.context import current_deadline
 from rollgym.servers.endpoints.endpoint import Endpoint, EndpointReport
 from rollgym.servers.endpoints.failures import FailedTry
+from rollgym.servers.endpoints.retries import retry_wait
 from rollgym.servers.endpoints.settings import EndpointSettings, PoolSettings
 from rollgym.servers.endpoints.slots import NoSlot, SlotQueue
 from rollgym.servers.endpoints.times import note_queued
 from rollgym.servers.endpoints.transport import EndpointStream, EndpointTransport
-
-MALFORMED_RETRIES = 1
 
 
 class PoolReport(msgspec.Struct, frozen=True):
@@ -55,14 +53,15 @@ class EndpointPool(AsyncClosable):
         settings: PoolSettings | None = None,
         *,
         seed: int | None = None,
+        transport: EndpointTransport | None = None,
     ) -> None:
-        """`seed` makes the backoffs reproducible."""
+        """`seed` makes the backoffs reproducible. `transport` replaces the connections."""
         if not endpoints:
             raise ValueError("a pool needs at least one endpoint")
         chosen = self._settings = settings or PoolSettings()
         self._endpoints = tuple(Endpoint(each, chosen) for each in endpoints)
         self._slots = SlotQueue(self._endpoints, chosen.max_rest_wait)
-        self._transport = EndpointTransport(chosen)
+        self._transport = transport or EndpointTransport(chosen)
         self._random = Random(seed)  # noqa: S311 - spreads load, guards nothing
         self._closed = False
 
@@ -250,38 +249,6 @@ class PoolStream:
             stream, self._stream = self._stream, None
             stream.close()
             self._pool.release(self._endpoint)
-
-
-def retry_wait(
-    settings: PoolSettings,
-    failures: Sequence[FailedTry],
-    left: float,
-    seed: int,
-    *,
-    elsewhere: bool,
-) -> float | None:
-    """Seconds until the next try of a call, or None for no further try.
-
-    `left` is the time until the deadline. `elsewhere` says that an endpoint is available that this
-    call has not tried: it is tried at once, also after a failure that concerns one endpoint only.
-    """
-    latest = failures[-1]
-    malformed = sum(failed.error is ModelMalformedError for failed in failures)
-    if (
-        not (latest.worth_retrying or (latest.local and elsewhere))
-        or latest.error is DeadlineError
-        or len(failures) > settings.max_retries
-        or malformed > MALFORMED_RETRIES
-    ):
-        return None
-    if elsewhere:
-        return 0.0
-    backoff = Backoff(settings.backoff_initial, maximum=settings.backoff_maximum, jitter=1.0)
-    delay = backoff.delay(len(failures), seed)
-    asked = latest.retry_after or 0.0
-    if asked > settings.max_retry_after or max(delay, asked) >= left:
-        return None
-    return delay
 
 
 def _error(

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from rollgym.records import ModelAuthError, ModelRateLimitError, ModelUnavailableError
+from rollgym.records import ModelAuthError, ModelUnavailableError
 from tests.cases import for_each
 from tests.faulty_model import (
     Exchange,
@@ -213,12 +213,12 @@ def test_while_all_rest_for_one_reason_it_is_the_reason_that_calls_end_with() ->
 def test_the_error_says_how_many_endpoints_were_tried(tries: int) -> None:
     async def scenario() -> None:
         async with (
-            FaultyModel(otherwise=reply(429)) as a,
-            FaultyModel(otherwise=reply(429)) as b,
+            FaultyModel(otherwise=reply(503)) as a,
+            FaultyModel(otherwise=reply(503)) as b,
             pool_of(a, b, max_retries=tries - 1) as pool,
         ):
             failure = await failure_of(pool.post("/responses", BODY))
-            assert type(failure) is ModelRateLimitError
+            assert type(failure) is ModelUnavailableError
             expected = "(1 try)" if tries == 1 else "(3 tries at 2 endpoints)"
             assert str(failure).endswith(expected)
 

@@ -1,10 +1,13 @@
 """When an endpoint rests, wakes, and is probed: no clock, no I/O."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.servers.endpoints import PoolSettings
-from rollgym.servers.endpoints.endpoint import EndpointHealth
+from rollgym.records import ModelRateLimitError
+from rollgym.servers.endpoints import EndpointSettings, PoolSettings
+from rollgym.servers.endpoints.endpoint import Endpoint, EndpointHealth
+from rollgym.servers.endpoints.failures import FailedTry
 
 RULES = PoolSettings(failures_before_rest=3, rest_initial=1.0, rest_maximum=8.0)
 
@@ -112,3 +115,18 @@ def test_whatever_happens_an_endpoint_wakes_within_its_bounds(
             case _:
                 health.pause(now, passed * 10)
         assert health.available_at - now <= RULES.max_retry_after + 1e-6
+
+
+def test_many_cooldowns_of_a_saturated_endpoint_are_few_lines_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = EndpointSettings(base_url="http://127.0.0.1:8000/v1")
+    endpoint = Endpoint(settings, PoolSettings(failures_before_rest=1))
+    busy = FailedTry(ModelRateLimitError, "answered 429")
+    for second in range(60):
+        endpoint.acquire(float(second))
+        endpoint.failed(busy, float(second), second + 0.5, alone=False)
+        endpoint.succeeded()
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2
+    assert "(30 times)" in lines[1]

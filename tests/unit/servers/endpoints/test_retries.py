@@ -12,7 +12,7 @@ from rollgym.records import (
 )
 from rollgym.servers.endpoints import PoolSettings
 from rollgym.servers.endpoints.failures import FailedTry
-from rollgym.servers.endpoints.pool import retry_wait
+from rollgym.servers.endpoints.retries import retry_wait
 from tests.cases import for_each
 
 RULES = PoolSettings(max_retries=4, backoff_initial=1.0, backoff_maximum=8.0)
@@ -37,6 +37,14 @@ def test_waits_grow_with_full_jitter_and_repeat_with_their_seed(tries: int, seed
 def test_the_budget_ends_the_retries_also_where_another_endpoint_is_left() -> None:
     assert retry_wait(RULES, [DOWN] * 4, LONG, 0, elsewhere=True) == 0.0
     assert retry_wait(RULES, [DOWN] * 5, LONG, 0, elsewhere=True) is None
+
+
+def test_a_rejection_for_load_counts_half_in_the_budget() -> None:
+    busy = limited(None)
+    assert retry_wait(RULES, [busy] * 8, LONG, 0, elsewhere=False) is not None
+    assert retry_wait(RULES, [busy] * 9, LONG, 0, elsewhere=False) is None
+    assert retry_wait(RULES, [busy] * 4 + [DOWN] * 2, LONG, 0, elsewhere=False) is not None
+    assert retry_wait(RULES, [busy] * 4 + [DOWN] * 3, LONG, 0, elsewhere=False) is None
 
 
 def test_an_endpoint_that_was_not_tried_is_tried_at_once() -> None:
