@@ -1,7 +1,7 @@
 SEEDS ?= 20000
 ROUNDS ?= 2
 
-.PHONY: help demo test test-all test-torch test-embedded test-trainers test-agents test-vllm test-ray lint bench bench-collect bench-processes bench-tokens bench-gateway bench-browser bench-web bench-viewer bench-model chaos
+.PHONY: help demo test test-all test-torch test-embedded test-trainers test-agents test-vllm test-ray lint bench bench-collect bench-processes bench-cluster bench-tokens bench-gateway bench-browser bench-web bench-viewer bench-model chaos
 
 help:
 	@echo 'make demo           run the main job end to end'
@@ -17,6 +17,7 @@ help:
 	@echo 'make bench          measure the engine'
 	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
 	@echo 'make bench-processes measure collecting in two processes, and on Ray, against one'
+	@echo 'make bench-cluster  simulate 100 nodes, and compare the simulation with a real run'
 	@echo 'make bench-tokens   measure what exact tokens cost'
 	@echo 'make bench-gateway  measure what the gateway adds to a call'
 	@echo 'make bench-browser  measure browser steps against plain Playwright'
@@ -79,6 +80,11 @@ bench-collect:
 bench-processes:
 	@scripts/setup.sh dev
 	.venv/bin/python -m benchmarks.processes
+
+bench-cluster:
+	@scripts/setup.sh dev
+	.venv/bin/python -m benchmarks.cluster
+	.venv/bin/python -m benchmarks.cluster --measure
 
 bench-tokens:
 	@scripts/setup.sh dev

@@ -24,7 +24,7 @@ class Costs(msgspec.Struct, frozen=True):
 def tree_costs(root: int) -> Costs:
     """Of the process `root` and its descendants."""
     cpu, memory, count = 0.0, 0, 0
-    for pid in _descendants(root):
+    for pid in descendants(root):
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             resident, shared = Path(f"/proc/{pid}/statm").read_text().split()[1:3]
@@ -36,7 +36,8 @@ def tree_costs(root: int) -> Costs:
     return Costs(cpu, memory, count)
 
 
-def _descendants(root: int) -> list[int]:
+def descendants(root: int) -> list[int]:
+    """The process `root` and all processes below it."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

@@ -15,7 +15,13 @@ from tests.counterparts.script import (
 )
 
 REMEMBERED = 1_000
-REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 411: "Length Required"}
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    411: "Length Required",
+    429: "Too Many Requests",
+}
 Json = dict[str, Any]
 
 

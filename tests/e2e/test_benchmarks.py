@@ -85,3 +85,12 @@ def test_the_benchmark_of_exact_tokens_prints_what_they_cost() -> None:
     figures = {each["name"]: each for each in figures_of("benchmarks.tokens", "--quick")}
     assert figures["tokens.stored_over_whole_prompts"]["ok"]
     assert figures["tokens.cpu_over_without"]["goal"]
+
+
+@pytest.mark.campaign
+def test_the_simulation_of_a_cluster_reproduces_a_small_measured_run() -> None:
+    figures = {
+        each["name"]: each for each in figures_of("benchmarks.cluster", "--measure", "--quick")
+    }
+    assert figures["cluster.saturated.wall.difference"]["value"] < 0.15
+    assert figures["cluster.saturated.failed_attempts.measured"]["value"] > 0

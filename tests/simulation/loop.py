@@ -41,11 +41,12 @@ class LivelockError(SimulationStuckError):
 class _Clock(selectors.SelectSelector):
     """Time, and the waiting for it. The loop registers its own wake-up pipe, which stays silent."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_turns: int, horizon: float) -> None:
         super().__init__()
         self.now = 0.0
         self.turns = 0
-        self.horizon = HORIZON
+        self.most_turns = most_turns
+        self.horizon = horizon
         self.fatal: BaseException | None = None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -58,7 +59,7 @@ class _Clock(selectors.SelectSelector):
             self.now += timeout
         elif self.turns % TURNS_PER_TICK == 0:
             self.now += TICK
-        if self.turns > MOST_TURNS or self.now > self.horizon:
+        if self.turns > self.most_turns or self.now > self.horizon:
             raise LivelockError(f"still busy after {self.turns} turns, at {self.now:g} s")
         return []
 
@@ -66,12 +67,13 @@ class _Clock(selectors.SelectSelector):
 class SimulatedLoop(asyncio.SelectorEventLoop):
     """The loop. It is used for one `run` and then closed.
 
-    `complaints` are the errors that only the loop saw. `closing` tells deaf simulated
-    workers that the simulation is over.
+    A run has at most `most_turns` turns and ends before the virtual time `horizon`. `complaints`
+    are the errors that only the loop saw. `closing` tells deaf simulated workers that the
+    simulation is over.
     """
 
-    def __init__(self) -> None:
-        self._clock = _Clock()
+    def __init__(self, most_turns: int = MOST_TURNS, horizon: float = HORIZON) -> None:
+        self._clock = _Clock(most_turns, horizon)
         self.complaints: list[str] = []
         self.closing = False
         super().__init__(self._clock)
