@@ -4,7 +4,7 @@ These names are the public interface; the packages behind them may change.
 
 - *Collecting*: `open_run` makes or continues a run of `Task`s, `collect` runs a worker over it with
   a `Policy`, and `run` runs the event loop. A worker returns `Completed`, `Failed` or `Omitted`, or
-  raises a `RolloutError`.
+  raises a `RolloutError`. A `Control` changes a collection while it runs.
 - *Environments*: a `ResourcesServer` has `@tool` methods and a `verify` method that returns a
   `Verdict`; `connect` calls a server in a test.
 - *Agents and models*: an `AgentServer` works through an `Episode`; a `ModelServer` answers
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from rollgym.engine import (
         Adaptive,
         Backoff,
+        CollectionStatus,
+        Control,
         Coverage,
         ExitStatus,
         Fixed,
+        OpenAttempt,
         Policy,
+        PolicyVersion,
         RetryPolicy,
         RetryRule,
         Worker,
@@ -41,9 +45,11 @@ if TYPE_CHECKING:
         Failed,
         FailureKind,
         ModelRateLimitError,
+        OmitReason,
         Omitted,
         Outcome,
         RolloutError,
+        RolloutKey,
         Row,
         Task,
         TaskError,
@@ -98,7 +104,9 @@ __all__ = [
     "AgentConfig",
     "AgentServer",
     "Backoff",
+    "CollectionStatus",
     "Completed",
+    "Control",
     "CookieJar",
     "Coverage",
     "Episode",
@@ -110,9 +118,12 @@ __all__ = [
     "ModelRateLimitError",
     "ModelServer",
     "NoEffect",
+    "OmitReason",
     "Omitted",
+    "OpenAttempt",
     "Outcome",
     "Policy",
+    "PolicyVersion",
     "RefusedError",
     "ResourcesConfig",
     "ResourcesServer",
@@ -121,6 +132,7 @@ __all__ = [
     "RetryRule",
     "RolloutBranch",
     "RolloutError",
+    "RolloutKey",
     "Row",
     "ServerConfig",
     "ServerDirectory",

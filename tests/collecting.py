@@ -7,8 +7,10 @@ from typing import Any
 
 from rollgym.engine import (
     Backoff,
+    Control,
     Coverage,
     Fixed,
+    Listener,
     Observer,
     Policy,
     RetryPolicy,
@@ -75,6 +77,8 @@ class Collector:
         disk: Disk | None = None,
         sync: SyncPolicy = QUICK_SYNC,
         reopen: Sequence[Status] = (),
+        control: Control | None = None,
+        listener: Listener | None = None,
         **policy_changes: Any,
     ) -> Coverage:
         with open_run(
@@ -92,6 +96,8 @@ class Collector:
                 observers,
                 stop=stop,
                 waits=waits,
+                control=control,
+                listener=listener,
             )
 
     @property

@@ -89,6 +89,10 @@ class RolloutSettings(BaseModel):
     max_attempts: Count | None = Field(
         None, description="attempts at each rollout (null: 2 to 8, by failure kind)"
     )
+    refills: Natural = Field(
+        Policy().refills,
+        description="times that failed or omitted rollouts of one task are run again",
+    )
     attempt_timeout: Seconds | None = Field(
         None, description="seconds for one attempt (null: 1800, or +rollout_timeout if given)"
     )
@@ -191,6 +195,7 @@ class RolloutSettings(BaseModel):
             completion_threshold=self.completion_threshold,
             completion_grace_period=self.completion_grace_period,
             max_same_failures=self.max_same_failures,
+            refills=self.refills,
             max_tokens=self.max_tokens,
             max_cost=self.max_cost,
             prices=self.prices or Prices(),

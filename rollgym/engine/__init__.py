@@ -1,6 +1,12 @@
 """How rollouts are run: admission, concurrency, retries, deadlines, stragglers, stopping."""
 
 from rollgym.engine.collect import collect
+from rollgym.engine.control import (
+    CollectionStatus,
+    Control,
+    OpenAttempt,
+    PolicyVersion,
+)
 from rollgym.engine.coverage import Coverage, ExitStatus
 from rollgym.engine.observers import (
     AttemptRecorded,
@@ -8,7 +14,9 @@ from rollgym.engine.observers import (
     CollectionEnded,
     CollectionStarted,
     Event,
+    Held,
     Observer,
+    RolloutsReopened,
     StopRequested,
     WholeRecord,
 )
@@ -42,17 +50,23 @@ __all__ = [
     "Backoff",
     "CollectionEnded",
     "CollectionStarted",
+    "CollectionStatus",
+    "Control",
     "Coverage",
     "EngineError",
     "Event",
     "ExitStatus",
     "Fixed",
+    "Held",
     "Listener",
     "LiveSource",
     "Observer",
+    "OpenAttempt",
     "Policy",
+    "PolicyVersion",
     "RetryPolicy",
     "RetryRule",
+    "RolloutsReopened",
     "SourceError",
     "Stop",
     "StopLevel",

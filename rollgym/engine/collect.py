@@ -18,6 +18,7 @@ import msgspec
 
 from rollgym.engine.admission import Admission
 from rollgym.engine.concurrency import limit_for
+from rollgym.engine.control import Control
 from rollgym.engine.coverage import Coverage, Ledger
 from rollgym.engine.early_end import EarlyEnd
 from rollgym.engine.observers import (
@@ -26,10 +27,13 @@ from rollgym.engine.observers import (
     CollectionStarted,
     Observer,
     Observers,
+    RolloutsReopened,
 )
 from rollgym.engine.policy import Policy
 from rollgym.engine.recorder import Listener, Recorder
+from rollgym.engine.refill import Refills
 from rollgym.engine.runner import listening_for_blocks
+from rollgym.engine.steering import Steering
 from rollgym.engine.stop import AttemptTimeouts, Stop, StopLevel, stopping_on_signals
 from rollgym.engine.supervisor import Signal, Supervisor
 from rollgym.engine.suspects import Suspects
@@ -44,6 +48,7 @@ from rollgym.engine.work import (
 )
 from rollgym.records import (
     TRAITS,
+    Attempt,
     Completed,
     Failed,
     OmitReason,
@@ -52,9 +57,11 @@ from rollgym.records import (
     RolloutKey,
     derive_seed,
 )
-from rollgym.store import InFlightMarks, RunStore, StoreError
+from rollgym.store import InFlightMarks, RunStore, StoreError, cause_of, reduced
 
 OPEN_PER_SLOT = 2
+STRAGGLER_RUNNING = "cancelled when enough other rollouts had finished"
+STRAGGLER_WAITING = "not running when enough other rollouts had finished"
 WallClock = Callable[[], float]
 Waits = Callable[[RolloutKey], bool]
 
@@ -70,6 +77,7 @@ async def collect(
     waits: Waits | None = None,
     timeouts: AttemptTimeouts | None = None,
     listener: Listener | None = None,
+    control: Control | None = None,
     wall_clock: WallClock = time.time,
 ) -> Coverage:
     """Run `worker` for every rollout of `source` that `store` has no outcome for.
@@ -82,14 +90,15 @@ async def collect(
     used up, or when nothing but the same failure comes back (`Policy.max_same_failures`). If the
     caller passes no `stop`, SIGINT and SIGTERM request it. Attempts for which `waits` returns true
     only wait for a resource, such as a browser; they are cancelled at the first request to stop.
-    `timeouts` lets others, such as a monitor, end an attempt as at its deadline.
+    `timeouts` lets others, such as a monitor, end an attempt as at its deadline. `control` changes
+    the collection while it runs.
 
     A store can be collected once; open the run again to continue it.
 
     Raises StoreError when records can no longer be written, SourceError when the source fails
     (running attempts may finish first, as after a request to stop), StuckWorkersError when too
-    many workers do not end, and whatever a bug in the engine raises. Every acknowledged record is
-    on disk then.
+    many workers do not end, ValueError for a budget that cannot be kept, and whatever a bug in the
+    engine raises. Every acknowledged record is on disk then.
     """
     store.claim()
     with ExitStack() as stack:
@@ -107,15 +116,20 @@ async def collect(
             stop=stop,
             waits=waits or (lambda _: False),
             listener=listener,
+            control=control or Control(wall_clock=wall_clock),
             wall_clock=wall_clock,
         )
         if timeouts is not None:
             timeouts.listen(collection.request_timeout)
         try:
             async with asyncio.TaskGroup() as services:
-                syncing = services.create_task(store.commit.run())
+                syncing = [
+                    services.create_task(store.commit.run()),
+                    services.create_task(store.control_log.run()),
+                ]
                 await collection.run()
-                syncing.cancel()
+                for service in syncing:
+                    service.cancel()
         except BaseExceptionGroup as group:
             error = _main_error(group)
             error.add_note(f"Rollouts when it stopped: {collection.coverage()}")
@@ -146,6 +160,7 @@ class _Collection:
         stop: Stop,
         waits: Waits,
         listener: Listener | None,
+        control: Control,
         wall_clock: WallClock,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -156,22 +171,49 @@ class _Collection:
         self._waits = waits
         self._wall_clock = wall_clock
         self._ledger = Ledger(source, store.progress)
-        self._admission = Admission(source, store.progress, self._ledger, store.seed)
-        self._marks = InFlightMarks(store.journal_path, policy.most_in_flight)
+        self._admission = Admission(source, store.inputs, store.progress, store.seed)
+        self._marks = InFlightMarks(store.journal_path)
         self._suspects = Suspects(self._marks.earlier)
         self._supervisor = Supervisor(worker, policy, self._post, self._marks)
-        self._limit = limit_for(policy.concurrency)
         self._inbox: deque[tuple[Signal, OpenRollout]] = deque()
         self._wake = asyncio.Event()
         self._end = EarlyEnd(
-            policy, stop, self._ledger, store.progress, observers=observers, wake=self._wake.set
+            policy,
+            stop,
+            self._ledger,
+            store.progress,
+            observers=observers,
+            wake=self._wake.set,
+            wall_clock=wall_clock,
         )
         self._retries = 0
         self._retry_timer: asyncio.TimerHandle | None = None
         self.request_timeout = self._supervisor.request_timeout
+        self._refills = Refills(policy.refills, store.progress, self._may_refill)
         self._recorder = Recorder(
-            store, self._ledger, observers, self._end.check_threshold, listener
+            store,
+            self._ledger,
+            observers,
+            refills=self._refills,
+            counted=self._end.check_threshold,
+            listener=listener,
         )
+        self._control = control
+        self._steering = Steering(
+            control,
+            policy=policy,
+            stop=stop,
+            end=self._end,
+            ledger=self._ledger,
+            progress=store.progress,
+            admission=self._admission,
+            supervisor=self._supervisor,
+            observers=observers,
+            limit=limit_for(policy.concurrency),
+            wake=self._wake.set,
+            now=self._loop.time,
+        )
+        control.attach(self._steering, store.control_log)
         stop.listen(self._wake.set)
         self._live = isinstance(source, LiveSource)
         self._alone: OpenRollout | None = None
@@ -190,11 +232,20 @@ class _Collection:
         self._observers.put(
             CollectionStarted(self._ledger.expected, self._ledger.groups, self._ledger.resumed)
         )
+        reopened = self._refills.reopen_earlier()
+        if reopened:
+            self._observers.put(RolloutsReopened(reopened))
+        if self._live and self._store.progress.waiting:
+            self._admission.reopen()  # a live source does not give them
         self._end.start()
         while True:
             await self._process_messages()
+            self._steering.act()
+            await self._omit_dropped()
             if self._end.stopping:
                 self._drain()
+            elif self._steering.held:
+                pass
             elif self._end.grace_over:
                 await self._omit_stragglers()
             else:
@@ -206,6 +257,7 @@ class _Collection:
                 break
             await self._sleep()
         await self._store.commit.flush()
+        await self._store.control_log.flush()
         if self._end.source_error:
             raise self._end.source_error
 
@@ -224,6 +276,7 @@ class _Collection:
     async def close(self) -> None:
         """Stop all workers, timers and observers."""
         self._stop.listen(lambda: None)
+        self._control.detach()
         self._end.close()
         if self._retry_timer is not None:
             self._retry_timer.cancel()
@@ -262,22 +315,39 @@ class _Collection:
             outcome = msgspec.structs.replace(outcome, models=priced)
         now = self._loop.time()
         self._learn(rollout, outcome, now)
-        delay = self._retry_delay(rollout, outcome, now)
-        seconds = now - rollout.started
-        recorded = await self._recorder.record(rollout, outcome, seconds, final=delay is None)
-        self._end.note_attempt(recorded.outcome)
-        if delay is not None and not recorded.final:
-            self._retries += 1
-            self._admission.retry_at(now + delay, rollout)
+        if rollout.halt is Halt.CUT and isinstance(outcome, Omitted):
+            rollout.spent, rollout.expires = rollout.spent - 1, None
+            await self._record(rollout, outcome, now, retry_after=0.0)
             return
-        self._end.note_outcome(recorded.outcome)
+        delay = self._retry_delay(rollout, outcome, now)
+        recorded = await self._record(rollout, outcome, now, retry_after=delay)
+        self._retries += not recorded.final
+
+    async def _record(
+        self, rollout: OpenRollout, outcome: Outcome, now: float, *, retry_after: float | None
+    ) -> Attempt:
+        """Record an attempt that ended now; then the rollout is retried, refilled or over."""
+        seconds, final = now - rollout.started, retry_after is None
+        attempt, refilled = await self._recorder.record(rollout, outcome, seconds, final=final)
+        self._end.note_attempt(attempt.outcome)
+        if retry_after is not None and not attempt.final:
+            self._admission.retry_at(now + retry_after, rollout)
+            return attempt
+        self._end.note_outcome(attempt.outcome)
+        cause = cause_of(attempt.outcome)
+        if refilled and cause:
+            self._admission.retry_at(now, rollout.reopened(reduced(cause)))
+        return attempt
+
+    def _may_refill(self) -> bool:
+        return not self._end.stopping and not self._end.grace_over
 
     def _learn(self, rollout: OpenRollout, outcome: Outcome, now: float) -> None:
         """Adjust the limit on attempts in flight to completions and signs of overload."""
         overload = isinstance(outcome, Failed) and TRAITS[outcome.failure.kind].overload
         if overload or isinstance(outcome, Completed):
             in_flight = len(self._supervisor.in_flight) + 1
-            self._limit.observe(
+            self._steering.observe(
                 started=rollout.started, ended=now, overload=overload, in_flight=in_flight
             )
 
@@ -300,7 +370,7 @@ class _Collection:
     def _admit(self) -> None:
         now = self._loop.time()
         in_flight = self._supervisor.in_flight
-        limit = self._limit.current
+        limit = self._steering.limit
         # The end that suspects wait for never comes where the source is live.
         alone = self._alone in in_flight or bool(self._suspects)
         suspects_first = self._live and alone
@@ -320,9 +390,10 @@ class _Collection:
         self._set_retry_timer()
 
     def _start(self, rollout: OpenRollout) -> None:
+        rollout.policy_version = self._steering.policy_version
         self._supervisor.start(rollout, self._wall_clock())
         if self._observers:
-            in_flight, limit = len(self._supervisor.in_flight), self._limit.current
+            in_flight, limit = len(self._supervisor.in_flight), self._steering.limit
             self._observers.put(AttemptStarted(rollout.item.key, rollout.attempt, in_flight, limit))
 
     def _fresh(self) -> OpenRollout | None:
@@ -346,7 +417,7 @@ class _Collection:
             self._retry_timer.cancel()
             self._retry_timer = None
         due = self._admission.next_due
-        if due is not None and len(self._supervisor.in_flight) < self._limit.current:
+        if due is not None and len(self._supervisor.in_flight) < self._steering.limit:
             self._retry_timer = self._loop.call_at(due, self._wake.set)
 
     def _finished(self) -> bool:
@@ -354,6 +425,8 @@ class _Collection:
             return False
         if self._end.stopping:
             return True
+        if self._steering.held:
+            return False
         return self._admission.exhausted and not self._admission.waiting and not self._suspects
 
     # Ending early.
@@ -361,27 +434,31 @@ class _Collection:
     async def _omit_stragglers(self) -> None:
         """Cancel running attempts, and omit all rollouts that are not running."""
         for rollout in list(self._supervisor.in_flight):
-            self._supervisor.halt(rollout, Halt.STRAGGLER)
+            self._supervisor.halt(rollout, Halt.STRAGGLER, STRAGGLER_RUNNING)
         for rollout in self._admission.drain():
-            await self._omit(rollout)
+            await self._omit(rollout, OmitReason.STRAGGLER, STRAGGLER_WAITING)
         while not self._admission.exhausted and not self._stop.level:
             fresh = self._fresh()
             if fresh is not None:
-                await self._omit(fresh)
+                await self._omit(fresh, OmitReason.STRAGGLER, STRAGGLER_WAITING)
             elif self._end.source_error:
                 return
             else:
                 await asyncio.sleep(0)
         for rollout in self._suspects.drain():
-            await self._omit(rollout)
+            await self._omit(rollout, OmitReason.STRAGGLER, STRAGGLER_WAITING)
 
-    async def _omit(self, rollout: OpenRollout) -> None:
+    async def _omit_dropped(self) -> None:
+        while self._steering.to_omit:
+            rollout, why = self._steering.to_omit.pop()
+            await self._omit(rollout, OmitReason.STALE, why)
+
+    async def _omit(self, rollout: OpenRollout, reason: OmitReason, detail: str) -> None:
+        """Omit a rollout that is not running."""
         rollout.attempt += 1
-        rollout.started_wall = self._wall_clock()
-        outcome = Omitted(
-            OmitReason.STRAGGLER, "not running when enough other rollouts had finished"
-        )
-        await self._recorder.record(rollout, outcome, 0.0, final=True)
+        rollout.started, rollout.started_wall = self._loop.time(), self._wall_clock()
+        outcome = Omitted(reason, detail)
+        await self._record(rollout, outcome, rollout.started, retry_after=None)
 
     def _drain(self) -> None:
         """Start nothing more, and let running attempts finish within `drain_timeout`."""

@@ -5,8 +5,8 @@ from enum import IntEnum
 import msgspec
 
 from rollgym.engine.work import LiveSource, Source
-from rollgym.records import Failed, Omitted, Outcome
-from rollgym.store import Progress, Status, status_of
+from rollgym.records import Attempt
+from rollgym.store import Progress, Status
 
 
 class ExitStatus(IntEnum):
@@ -67,27 +67,15 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         return f"all repeats done for {self.groups_complete} of {self.groups} tasks"
 
 
-class _OpenGroup:
-    """A task with rollouts still to run: their number, and the number of repeats not completed."""
-
-    __slots__ = ("incomplete", "to_run")
-
-    def __init__(self, to_run: int, incomplete: int) -> None:
-        self.to_run = to_run
-        self.incomplete = incomplete
-
-
 class Ledger:
-    """Counts existing outcomes and newly synced ones. Holds only open groups in memory."""
+    """Counts existing outcomes and newly synced ones."""
 
-    def __init__(self, source: Source | LiveSource, before: Progress) -> None:
+    def __init__(self, source: Source | LiveSource, progress: Progress) -> None:
+        """`progress` knows the existing outcomes, and is kept up to date."""
         self._source = source
-        self._counts = {status: before.count(status) for status in Status}
-        self._reopened = before.reopened
-        self._groups_complete = before.groups_complete
-        self._open: dict[int, _OpenGroup] = {}
         self.attempts = 0
-        self.resumed = sum(self._counts.values())
+        self.resumed = sum(progress.count(status) for status in Status)
+        self._progress = progress
 
     @property
     def expected(self) -> int:
@@ -97,46 +85,26 @@ class Ledger:
     def groups(self) -> int:
         return self._source.groups
 
-    def open_group(self, task: int, to_run: int, completed: int, repeats: int) -> None:
-        """Note that `to_run` repeats of a task will run and `completed` are completed already."""
-        self._open[task] = _OpenGroup(to_run, repeats - completed)
-
-    def acknowledge_outcome(
-        self, task: int, outcome: Outcome, replaced: Failed | Omitted | None
-    ) -> bool:
-        """Count a rollout whose outcome is on disk, instead of the outcome that it replaced.
-
-        Returns whether no further rollout of its task is to run.
-        """
-        if replaced is not None:
-            self._counts[status_of(replaced)] -= 1
-            self._reopened -= 1
-        status = status_of(outcome)
-        self._counts[status] += 1
-        group = self._open[task]
-        group.to_run -= 1
-        group.incomplete -= status is Status.COMPLETED
-        if group.incomplete == 0:
-            self._groups_complete += 1
-        if group.to_run == 0:
-            del self._open[task]
-        return group.to_run == 0
+    def acknowledge(self, attempt: Attempt) -> None:
+        """Count an attempt that is on disk; the outcome of a final one replaces an earlier one."""
+        self.attempts += 1
+        self._progress.add(attempt)
 
     @property
     def resolved(self) -> int:
         """The number of rollouts that have an outcome and will not run again."""
-        return sum(self._counts.values()) - self._reopened
+        return sum(self._progress.count(status) for status in Status) - self._progress.reopened
 
     def coverage(
         self, abandoned: int, dropped_events: dict[str, int], stopped: str | None
     ) -> Coverage:
         return Coverage(
             expected=self.expected,
-            completed=self._counts[Status.COMPLETED],
-            failed=self._counts[Status.FAILED],
-            omitted=self._counts[Status.OMITTED],
+            completed=self._progress.count(Status.COMPLETED),
+            failed=self._progress.count(Status.FAILED),
+            omitted=self._progress.count(Status.OMITTED),
             groups=self.groups,
-            groups_complete=self._groups_complete,
+            groups_complete=self._progress.groups_complete,
             resumed=self.resumed,
             attempts=self.attempts,
             abandoned=abandoned,

@@ -1,8 +1,8 @@
 """Ending a collection before every rollout has an outcome.
 
-*Stopping.* A request, an error of the source, a used-up budget and failures that repeat stop a
-collection: nothing more starts, and running attempts may finish within `drain_timeout`. A second
-request ends them at once.
+*Stopping.* A request, an error of the source, a used-up budget, the deadline of the run and
+failures that repeat stop a collection: nothing more starts, and running attempts may finish within
+`drain_timeout`. A second request ends them at once.
 
 *Stragglers.* When a share of the rollouts (`completion_threshold`) has outcomes, the others get
 `completion_grace_period` to finish; then they are omitted.
@@ -12,6 +12,7 @@ This module decides; the loop of the collection cancels and omits.
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 
 from rollgym.engine.breaker import Breaker
 from rollgym.engine.budget import Budget
@@ -22,6 +23,13 @@ from rollgym.engine.stop import Stop, StopLevel
 from rollgym.engine.work import SourceError
 from rollgym.records import Outcome
 from rollgym.store import Progress
+
+CLOCK_CHECK = 30.0
+
+
+def describe_time(moment: float) -> str:
+    """A time of the wall clock, in the zone of this machine."""
+    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 class EarlyEnd:
@@ -36,6 +44,7 @@ class EarlyEnd:
         *,
         observers: Observers,
         wake: Callable[[], None],
+        wall_clock: Callable[[], float],
     ) -> None:
         """`wake` is called when time has changed what is to be done."""
         self.source_error: SourceError | None = None
@@ -45,8 +54,10 @@ class EarlyEnd:
         self._ledger = ledger
         self._observers = observers
         self._wake = wake
+        self._wall_clock = wall_clock
         self._breaker = Breaker(policy.max_same_failures)
-        self._budget = Budget(policy, progress.tokens, progress.cost)
+        self.budget = Budget(policy, progress.tokens, progress.cost)
+        self._deadline_timer: asyncio.TimerHandle | None = None
         self._drain_timer: asyncio.TimerHandle | None = None
         self._drain_over = False
         self._grace_timer: asyncio.TimerHandle | None = None
@@ -61,9 +72,35 @@ class EarlyEnd:
         self.check_threshold()
         self._check_budget()
 
+    def set_budget(self, max_tokens: int | None, max_cost: float | None) -> None:
+        """Change the limits of the run's budget."""
+        self.budget.set_limits(max_tokens, max_cost)
+        self._check_budget()
+
+    def set_deadline(self, deadline: float | None) -> None:
+        """Stop at this time of the wall clock; None for never."""
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
+        if deadline is not None:
+            self._watch_deadline(deadline)
+
+    def _watch_deadline(self, deadline: float) -> None:
+        """Look at the wall clock, and again later: it may be set while the timer runs."""
+        left = deadline - self._wall_clock()
+        if left > 0:
+            self._deadline_timer = asyncio.get_running_loop().call_later(
+                min(left, CLOCK_CHECK), self._watch_deadline, deadline
+            )
+        elif not self._stop.level:
+            self._stop.give_up(
+                f"the deadline of the run has passed ({describe_time(deadline)}). What to do: "
+                "continue it with a later one, or without"
+            )
+
     def note_attempt(self, outcome: Outcome) -> None:
         """Count what an attempt used."""
-        self._budget.note(outcome)
+        self.budget.note(outcome)
         self._check_budget()
 
     def note_outcome(self, outcome: Outcome) -> None:
@@ -95,13 +132,13 @@ class EarlyEnd:
         return self._drain_over or self._stop.level is StopLevel.NOW
 
     def close(self) -> None:
-        for timer in (self._drain_timer, self._grace_timer):
+        for timer in (self._drain_timer, self._grace_timer, self._deadline_timer):
             if timer is not None:
                 timer.cancel()
 
     def _check_budget(self) -> None:
-        if self._budget.reason and not self._stop.level:
-            self._stop.give_up(self._budget.reason)
+        if self.budget.reason and not self._stop.level:
+            self._stop.give_up(self.budget.reason)
 
     def _end_grace(self) -> None:
         self.grace_over = True

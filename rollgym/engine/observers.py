@@ -66,6 +66,18 @@ class AttemptRecorded(msgspec.Struct, frozen=True):
     whole: Callable[[], WholeRecord | None] = lambda: None
 
 
+class RolloutsReopened(msgspec.Struct, frozen=True):
+    """Rollouts run again, whose outcomes are recorded; they count until others replace them."""
+
+    count: int
+
+
+class Held(msgspec.Struct, frozen=True):
+    """No attempt starts for these reasons; without any, attempts start again."""
+
+    reasons: tuple[str, ...]
+
+
 class StopRequested(msgspec.Struct, frozen=True):
     """The collection is stopping, on request or because only stragglers are left."""
 
@@ -78,7 +90,15 @@ class CollectionEnded(msgspec.Struct, frozen=True):
     coverage: Coverage
 
 
-Event = CollectionStarted | AttemptStarted | AttemptRecorded | StopRequested | CollectionEnded
+Event = (
+    CollectionStarted
+    | AttemptStarted
+    | AttemptRecorded
+    | RolloutsReopened
+    | Held
+    | StopRequested
+    | CollectionEnded
+)
 
 
 class Observer(Protocol):

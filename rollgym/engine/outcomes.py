@@ -100,12 +100,11 @@ def timed_out(outcome: Outcome | None, seconds: float) -> Outcome:
     return Failed(failure, **_partial_result(outcome))
 
 
-def straggler(outcome: Outcome | None) -> Outcome:
-    """The outcome of an attempt cancelled as a straggler, with its partial result."""
-    detail = "cancelled when enough other rollouts had finished"
+def omitted(outcome: Outcome | None, reason: OmitReason, detail: str) -> Outcome:
+    """The outcome of an attempt that was cancelled on purpose, with its partial result."""
     if outcome is None:
-        return Omitted(OmitReason.STRAGGLER, detail)
-    return Omitted(OmitReason.STRAGGLER, detail, **_partial_result(outcome))
+        return Omitted(reason, detail)
+    return Omitted(reason, detail, **_partial_result(outcome))
 
 
 class _PartialResult(TypedDict):

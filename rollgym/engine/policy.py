@@ -116,6 +116,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     - `max_abandoned`: how many abandoned workers may be alive before the collection stops.
     - `max_same_failures`: after how many rollouts in a row that failed alike the collection stops;
       0 turns this off (see `breaker`).
+    - `refills`: how often rollouts of one task that failed or were omitted are run again, so that
+      the group becomes complete (see `refill`).
     - `max_tokens`, `max_cost`: how many tokens, and how many dollars, the whole run may use (see
       `budget`). `prices` gives the calls of models their costs.
     """
@@ -130,15 +132,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     cancel_grace: float = 10.0
     max_abandoned: int = 1000
     max_same_failures: int = 25
+    refills: int = 0
     max_tokens: int | None = None
     max_cost: float | None = None
     prices: Prices = Prices()
-
-    @property
-    def most_in_flight(self) -> int:
-        """The most attempts that may run at the same time."""
-        chosen = self.concurrency
-        return chosen.limit if isinstance(chosen, Fixed) else chosen.maximum
 
     def __post_init__(self) -> None:
         for name in ("attempt_timeout", "rollout_timeout"):
@@ -150,7 +147,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         _require(0 < self.completion_threshold <= 1, "completion_threshold above 0, at most 1")
         _require(self.max_abandoned >= 0, "max_abandoned at least 0")
         _require(self.max_same_failures >= 0, "max_same_failures at least 0")
-        for name in ("max_tokens", "max_cost"):
-            limit = getattr(self, name)
-            _require(limit is None or 0 < limit < math.inf, f"{name} finite and above 0")
-        _require(self.max_cost is None or bool(self.prices.by_model), "prices with max_cost")
+        _require(self.refills >= 0, "refills at least 0")
+        check_budget(self.max_tokens, self.max_cost, self.prices)
+
+
+def check_budget(max_tokens: int | None, max_cost: float | None, prices: Prices) -> None:
+    """Raises ValueError for a budget that cannot be kept."""
+    for name, limit in (("max_tokens", max_tokens), ("max_cost", max_cost)):
+        _require(limit is None or 0 < limit < math.inf, f"{name} finite and above 0")
+    _require(max_cost is None or bool(prices.by_model), "prices with max_cost")

@@ -2,17 +2,20 @@
 
 A record is written at once and acknowledged by a later sync, in the order of writing. Only then is
 it counted and passed to the listener and to observers. Observers may miss events. The listener gets
-every record, on the event loop, and an error that it raises stops the collection.
+every record, on the event loop, and an error that it raises stops the collection. A rollout that is
+refilled is reopened when its record counts.
 """
 
 import weakref
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
 from rollgym.engine.coverage import Ledger
-from rollgym.engine.observers import AttemptRecorded, Observers, WholeRecord
+from rollgym.engine.observers import AttemptRecorded, Observers, RolloutsReopened, WholeRecord
+from rollgym.engine.refill import Refills
 from rollgym.engine.work import OpenRollout
 from rollgym.records import NOTHING, Attempt, Failed, Failure, Omitted, Outcome, RecordError
 from rollgym.store import RunStore
@@ -20,7 +23,7 @@ from rollgym.store import RunStore
 LATEST_BYTES = 4 << 20
 
 Listener = Callable[[AttemptRecorded, bool], None]
-"""Gets every synced record, and whether no further rollout of its task is to run."""
+"""Gets every synced record, and whether it is final and no rollout of its task is open any more."""
 
 
 class _UnsyncedRecord(msgspec.Struct):
@@ -29,7 +32,15 @@ class _UnsyncedRecord(msgspec.Struct):
     attempt: Attempt
     offset: int
     replaced: Failed | Omitted | None
+    refilled: bool
     whole: "weakref.ref[WholeRecord]"
+
+
+class Recorded(NamedTuple):
+    """A record that was written, and whether its rollout is refilled."""
+
+    attempt: Attempt
+    refilled: bool
 
 
 class _LatestRecords:
@@ -54,10 +65,13 @@ class Recorder:
         store: RunStore,
         ledger: Ledger,
         observers: Observers,
+        *,
+        refills: Refills,
         counted: Callable[[], None],
         listener: Listener | None = None,
     ) -> None:
         """`counted` is called after further records were counted."""
+        self._refills = refills
         self._store = store
         self._ledger = ledger
         self._observers = observers
@@ -69,7 +83,7 @@ class Recorder:
 
     async def record(
         self, rollout: OpenRollout, outcome: Outcome, seconds: float, *, final: bool
-    ) -> Attempt:
+    ) -> Recorded:
         """Write the rollout's latest attempt and return its record. Raises StorageError.
 
         The returned record has no result. An outcome that cannot be written becomes a final
@@ -101,27 +115,31 @@ class Recorder:
             slim = msgspec.structs.replace(attempt.outcome, result=NOTHING)
             attempt = msgspec.structs.replace(attempt, outcome=slim)
         replaced = rollout.replaces if attempt.final else None
+        refilled = attempt.final and self._refills.refill(attempt)
         self._unsynced.append(
-            _UnsyncedRecord(attempt, written.offset, replaced, weakref.ref(whole))
+            _UnsyncedRecord(attempt, written.offset, replaced, refilled, weakref.ref(whole))
         )
         await self._store.commit.keep_pace()
-        return attempt
+        return Recorded(attempt, refilled)
 
     def _acknowledge(self, count: int) -> None:
         for _ in range(count):
             written = self._unsynced.popleft()
-            attempt, last = written.attempt, False
-            self._ledger.attempts += 1
-            if attempt.final:
-                last = self._ledger.acknowledge_outcome(
-                    attempt.task, attempt.outcome, written.replaced
-                )
+            attempt = written.attempt
+            self._ledger.acknowledge(attempt)
+            if written.refilled:
+                self._store.progress.refill(attempt.key)
             if self._observers or self._listener:
                 path = self._store.journal_path
                 event = AttemptRecorded(
                     attempt, path, written.offset, written.replaced, written.whole
                 )
                 self._observers.put(event)
+                if written.refilled:
+                    self._observers.put(RolloutsReopened(1))
                 if self._listener is not None:
+                    last = attempt.final and self._store.progress.is_over(
+                        attempt.task, attempt.repeats
+                    )
                     self._listener(event, last)
         self._counted()

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from enum import Enum
 from functools import partial
 
-from rollgym.engine.outcomes import outcome_of_attempt, straggler, timed_out
+from rollgym.engine.outcomes import omitted, outcome_of_attempt, timed_out
 from rollgym.engine.policy import Policy
 from rollgym.engine.work import Halt, OpenRollout, StuckWorkersError, Worker
 from rollgym.records import (
@@ -41,6 +41,11 @@ class Signal(Enum):
 
 
 Post = Callable[[Signal, OpenRollout], None]
+_OMITTED = {
+    Halt.CUT: OmitReason.CUT,
+    Halt.STALE: OmitReason.STALE,
+    Halt.STRAGGLER: OmitReason.STRAGGLER,
+}
 
 
 class Supervisor:
@@ -90,20 +95,22 @@ class Supervisor:
         with contextlib.suppress(RuntimeError):  # the loop is closed already
             self._loop.call_soon_threadsafe(self.time_out, key, attempt)
 
-    def halt(self, rollout: OpenRollout, why: Halt) -> None:
+    def halt(self, rollout: OpenRollout, why: Halt, detail: str = "") -> bool:
         """Cancel the present attempt; it is abandoned unless it ends within the grace period.
 
-        A later reason replaces an earlier one; the grace period starts with the first.
+        A later reason replaces an earlier one; the grace period starts with the first. Returns
+        whether the attempt was still running.
         """
         if rollout.task is None or rollout.task.done():
-            return
-        first, rollout.halt = rollout.halt is None, why
+            return False
+        first, rollout.halt, rollout.halt_detail = rollout.halt is None, why, detail
         if first:
             self._stop_timer(rollout)
             rollout.timer = self._loop.call_later(
                 self._policy.cancel_grace, self._post, Signal.WILL_NOT_END, rollout
             )
             rollout.task.cancel()
+        return True
 
     def reap(self, rollout: OpenRollout) -> Outcome | None:
         """Remove an ended attempt from those in flight.
@@ -124,10 +131,10 @@ class Supervisor:
                 )
             case Halt.DEADLINE:
                 return timed_out(outcome, self._loop.time() - rollout.started)
-            case Halt.STRAGGLER:
-                return straggler(outcome)
             case Halt.STOP:
                 return None
+            case why:
+                return omitted(outcome, _OMITTED[why], rollout.halt_detail)
 
     def abandon(self, rollout: OpenRollout) -> Outcome | None:
         """Stop waiting for a cancelled attempt. Raises StuckWorkersError if there are many."""
@@ -143,10 +150,10 @@ class Supervisor:
             )
         ignored = f"; it ignored its cancellation for {self._policy.cancel_grace:g} s"
         match rollout.halt:
-            case Halt.STRAGGLER:
-                return Omitted(OmitReason.STRAGGLER, "abandoned" + ignored)
             case Halt.STOP:
                 return None
+            case Halt.CUT | Halt.STALE | Halt.STRAGGLER as why:
+                return Omitted(_OMITTED[why], rollout.halt_detail + ignored)
             case _:
                 seconds = self._loop.time() - rollout.started
                 return Failed(

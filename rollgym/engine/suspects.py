@@ -80,7 +80,7 @@ class Suspects:
             cause = self._death.cause if self._death else ""
             final = rollout.crashes >= MOST_CRASHES
             failure = Failure.make(FailureKind.CRASH, cause)
-            await recorder.record(rollout, Failed(failure), 0.0, final=final)
+            await recorder.record(rollout, Failed(failure), 0.0, final=final)  # never refilled
             if not final:
                 self._waiting.append(rollout)
         return recorded

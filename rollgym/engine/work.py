@@ -94,6 +94,8 @@ class Halt(Enum):
     """Why the engine cancelled an attempt."""
 
     DEADLINE = "deadline"
+    CUT = "cut"
+    STALE = "stale"
     STRAGGLER = "straggler"
     STOP = "stop"
 
@@ -107,6 +109,7 @@ class OpenRollout:
     that the new one will replace. `bugs` are the exceptions and places of its failed attempts.
     `crashes` counts attempts that froze or killed an earlier process, and `suspected` says that the
     rollout must run alone because of them. `slot` is that of the mark of its present attempt.
+    `policy_version` is the one at its latest start. `halt_detail` says more about `halt`.
     """
 
     __slots__ = (
@@ -116,7 +119,9 @@ class OpenRollout:
         "deadline",
         "expires",
         "halt",
+        "halt_detail",
         "item",
+        "policy_version",
         "replaces",
         "slot",
         "spent",
@@ -143,8 +148,14 @@ class OpenRollout:
         self.started = 0.0
         self.started_wall = 0.0
         self.halt: Halt | None = None
+        self.halt_detail = ""
+        self.policy_version: str | None = None
         self.task: asyncio.Task[Outcome] | None = None
         self.timer: asyncio.TimerHandle | None = None
+
+    def reopened(self, outcome: Failed | Omitted) -> "OpenRollout":
+        """This rollout once more, with a new retry budget, to replace its outcome."""
+        return OpenRollout(self.item, self.attempt, 0, outcome)
 
     def concluded(self, outcome: Outcome) -> Outcome:
         """The outcome of the present attempt; a bug that appears for the second time is terminal.

@@ -47,6 +47,9 @@ class ExactSum:
     def merge(self, other: Self) -> None:
         self.add_ratio(other._numerator, other._denominator)
 
+    def subtract(self, other: Self) -> None:
+        self.add_ratio(-other._numerator, other._denominator)
+
 
 class Moments:
     """Count, exact sum and exact sum of squares, for mean and standard deviation."""

@@ -1,10 +1,12 @@
 """Groups: the repeats of each task, counted in the memory of the open groups.
 
-A group is held by itself only while it is open, that is, until each of its repeats is resolved.
-Then it is added to the totals and dropped. That never changes a number: an open group enters the
-estimates with its present counts, as if it were closed now.
+A group is held by itself only while it is open, that is, until each of its repeats has an outcome.
+Then it is added to the totals. That never changes a number: an open group enters the estimates with
+its present counts, as if it were closed now. A rollout that is not completed may get another
+outcome later, and then its group is opened again. So the counts of a group in which some repeats
+are completed and some are not are kept; of all other groups nothing needs to be.
 
-Every record of a task must carry the same `repeats`, and every rollout is resolved at most once.
+Every record of a task must carry the same `repeats`.
 
 pass@k needs the completed and successful rollouts of each group (see `pass_at_k`). mean@k averages
 the groups' mean rewards, for which an exact sum of rewards for each number of completed rollouts
@@ -35,12 +37,12 @@ class Group:
 
     @property
     def full(self) -> bool:
-        """Whether every repeat is resolved, so that nothing can change any more."""
+        """Whether every repeat has an outcome."""
         return self.resolved >= self.repeats
 
-    def add(self, outcome: Outcome, *, resolved: bool) -> None:
-        """Count the outcome of one repeat; `resolved` means that no other will replace it."""
-        self.resolved += resolved
+    def add(self, outcome: Outcome) -> None:
+        """Count the outcome of one repeat."""
+        self.resolved += 1
         if isinstance(outcome, Completed):
             self.completed += 1
             self.successes += outcome.succeeded
@@ -65,6 +67,13 @@ class GroupTotals:
         self._complete += completed == group.repeats
         self._passes.add_counts(completed, group.successes)
         self._rewards_of(completed).merge(group.rewards)
+
+    def remove(self, group: Group) -> None:
+        """Uncount a group that was added and is not complete."""
+        completed = group.completed
+        self._seen -= 1
+        self._passes.add_counts(completed, group.successes, tasks=-1)
+        self._rewards_of(completed).subtract(group.rewards)
 
     def merge(self, other: Self) -> None:
         self._seen += other._seen
@@ -96,27 +105,47 @@ class GroupTotals:
 
 
 class Groups:
-    """The open groups by task, and the totals of the closed ones."""
+    """The open groups by task, and the totals of the closed ones.
 
-    __slots__ = ("_closed", "_open")
+    `_short` are closed groups in which some repeats are completed and some are not.
+    """
+
+    __slots__ = ("_closed", "_open", "_short")
 
     def __init__(self) -> None:
         self._open: dict[int, Group] = {}
+        self._short: dict[int, Group] = {}
         self._closed = GroupTotals()
 
-    def add(self, attempt: Attempt, *, resolved: bool) -> None:
-        """Count the outcome of one rollout; `resolved` means that no other will replace it."""
-        group = self._open.get(attempt.task)
+    def add(self, attempt: Attempt) -> None:
+        """Count the outcome of one rollout, which has none that counts."""
+        task = attempt.task
+        group = self._open.get(task)
         if group is None:
-            group = self._open[attempt.task] = Group(attempt.repeats)
-        group.add(attempt.outcome, resolved=resolved)
+            group = self._open[task] = Group(attempt.repeats)
+        group.add(attempt.outcome)
         if group.full:
-            self._closed.add(self._open.pop(attempt.task))
+            self._closed.add(self._open.pop(task))
+            if 0 < group.completed < group.repeats:
+                self._short[task] = group
+
+    def retract(self, task: int, repeats: int) -> None:
+        """Uncount an outcome that was not a completion, in a group with this many repeats."""
+        group = self._open.get(task)
+        if group is None:
+            group = self._short.pop(task, None)
+            if group is None:
+                group = Group(repeats)
+                group.resolved = repeats
+            self._closed.remove(group)
+            self._open[task] = group
+        group.resolved -= 1
 
     def totals(self) -> GroupTotals:
         """The totals of all groups, open and closed."""
         everything = GroupTotals()
         everything.merge(self._closed)
         for group in self._open.values():
-            everything.add(group)
+            if group.resolved:
+                everything.add(group)
         return everything

@@ -106,11 +106,7 @@ class Metrics:
         self._activity = ActiveTime()
 
     def add(self, attempt: Attempt, state: RecordState = RecordState.CURRENT) -> None:
-        """Count one record. `state` matters only for a final record:
-
-        - current: the outcome is counted, and the rollout is resolved;
-        - reopened: the same, but the group stays open for the outcome still to come;
-        - superseded: the record counts as an attempt only.
+        """Count one record. The outcome of a final record is counted unless it is superseded.
 
         At most one outcome of a rollout counts at a time: `retract` a reopened one before its
         successor is added. A live run that does so, and a recount that adds the old outcome as
@@ -126,13 +122,14 @@ class Metrics:
         if isinstance(outcome, Failed):
             self._failed_attempts[outcome.failure.kind] += 1
         if attempt.final and state is not RecordState.SUPERSEDED:
-            self._count_outcome(attempt, resolved=state is RecordState.CURRENT)
+            self._count_outcome(attempt)
 
-    def retract(self, outcome: Failed | Omitted) -> None:
-        """Uncount the outcome of a reopened rollout, whose new outcome is about to be added.
+    def retract(self, outcome: Failed | Omitted, successor: Attempt) -> None:
+        """Uncount the outcome of a reopened rollout, whose `successor` is about to be added.
 
         The attempt itself and its usage stay counted.
         """
+        self._groups.retract(successor.task, successor.repeats)
         match outcome:
             case Failed():
                 self._failures[outcome.failure.kind] -= 1
@@ -164,7 +161,7 @@ class Metrics:
             throughput=self._throughput(counts),
         )
 
-    def _count_outcome(self, attempt: Attempt, *, resolved: bool) -> None:
+    def _count_outcome(self, attempt: Attempt) -> None:
         match attempt.outcome:
             case Completed() as outcome:
                 self._successes += outcome.succeeded
@@ -176,7 +173,7 @@ class Metrics:
                 self._failures[outcome.failure.kind] += 1
             case Omitted() as outcome:
                 self._omissions[outcome.reason] += 1
-        self._groups.add(attempt, resolved=resolved)
+        self._groups.add(attempt)
 
     def _counts(self) -> Counts:
         return Counts(

@@ -35,9 +35,12 @@ class PassAtK:
                 total.add(score)
 
     def add_counts(self, rollouts: int, successes: int, tasks: int = 1) -> None:
-        """Count tasks of which each has this many rollouts and successes."""
+        """Count tasks of which each has this many rollouts and successes; -1 uncounts one."""
         if rollouts:
             self._tasks[rollouts] += tasks
+            if not self._tasks[rollouts]:
+                del self._tasks[rollouts], self._ordered[rollouts]
+                return
             for total in self._sums(rollouts)[rollouts - successes :]:
                 total.add_ratio(tasks, 1)
 

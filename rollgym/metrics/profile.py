@@ -36,7 +36,7 @@ class _OpenTask:
         self._rewards = Distribution()
 
     def add(self, attempt: Attempt) -> None:
-        self.group.add(attempt.outcome, resolved=True)
+        self.group.add(attempt.outcome)
         self._failed += isinstance(attempt.outcome, Failed)
         if isinstance(attempt.outcome, Completed):
             self._rewards.add(attempt.outcome.reward)

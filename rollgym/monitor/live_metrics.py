@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rollgym.engine import AttemptRecorded, CollectionEnded, Coverage, Event
+from rollgym.engine import AttemptRecorded, CollectionEnded, Coverage, Event, RolloutsReopened
 from rollgym.metrics import Metrics, Summary
 from rollgym.records import Attempt, Completed, Failed, FailureKind, RecordState, RolloutKey
 from rollgym.records.sign import Sign, signs_among
@@ -48,7 +48,7 @@ class LiveMetrics:
     """An observer that owns a `Metrics` and keeps an example of each kind of failure and each sign.
 
     `retried` counts attempts that were not their rollout's last. `reopened` counts the outcomes
-    that a resumed run is about to replace. `finished` says that the last event was received; check
+    that are about to be replaced. `finished` says that the last event was received; check
     it before showing the numbers as final, because a slow observer may have been abandoned.
     """
 
@@ -77,6 +77,8 @@ class LiveMetrics:
             match event:
                 case AttemptRecorded():
                     self._record(event)
+                case RolloutsReopened(count=count):
+                    self.reopened += count
                 case CollectionEnded():
                     self.finished = True
                 case _:
@@ -88,7 +90,7 @@ class LiveMetrics:
     def _record(self, event: AttemptRecorded) -> None:
         attempt = event.attempt
         if event.replaced is not None:
-            self._metrics.retract(event.replaced)
+            self._metrics.retract(event.replaced, attempt)
             self.reopened -= 1
             if isinstance(event.replaced, Failed):
                 self._drop_example(event.replaced.failure.kind, attempt.key)

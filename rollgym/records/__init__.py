@@ -3,7 +3,6 @@
 from rollgym.records.attempt import (
     SCHEMA_VERSION,
     Attempt,
-    ChecksumError,
     RecordError,
     RecordState,
     SchemaVersionError,
@@ -11,6 +10,7 @@ from rollgym.records.attempt import (
     encode_and_read,
     encode_attempt,
 )
+from rollgym.records.checksum import ChecksumError
 from rollgym.records.failure import (
     TRAITS,
     AgentError,

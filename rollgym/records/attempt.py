@@ -5,16 +5,14 @@ are its history. A line that was read is passed on as bytes and never encoded ag
 a later minor version survive programs that do not know them. A line of a later schema version is
 rejected.
 
-*Checksum.* The last field of a line, `crc32`, is the CRC-32 of the line without that field, as
-eight hexadecimal digits. It tells a record that was damaged or edited from one that was written.
-Lines of earlier versions have no checksum and are read without one.
+Each line ends with a checksum. Lines of earlier versions have none and are read without one.
 """
 
 from enum import Enum
-from zlib import crc32
 
 import msgspec
 
+from rollgym.records.checksum import line_with_checksum, require_checksum
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.outcome import Outcome
 from rollgym.records.task import Natural, RolloutKey
@@ -24,10 +22,6 @@ SCHEMA_VERSION = 1
 
 class SchemaVersionError(ValueError):
     """The record was written by a later version of the schema."""
-
-
-class ChecksumError(ValueError):
-    """The record is not the one that was written."""
 
 
 class RecordError(ValueError):
@@ -72,17 +66,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
         return RolloutKey(self.task, self.repeat)
 
 
-class _Checksum(msgspec.Struct):
-    """The checksum of a line, wherever a program that wrote the line again has put it."""
-
-    crc32: object = None
-
-
 _ENCODER = msgspec.json.Encoder()
 _DECODER = JsonDecoder(Attempt)
-_CHECKSUM = JsonDecoder(_Checksum)
-_CHECKSUM_NAME = b',"crc32":"'
-_CHECKSUM_SIZE = len(_CHECKSUM_NAME) + len(b'01234567"}')
 
 
 def encode_attempt(attempt: Attempt) -> bytes:
@@ -107,8 +92,7 @@ def encode_and_read(attempt: Attempt) -> tuple[bytes, Attempt]:
         read = _DECODER.decode(encoded)
     except (TypeError, ValueError, OverflowError) as error:
         raise RecordError(f"the record cannot be written as JSON: {error}") from error
-    line = b"".join((memoryview(encoded)[:-1], b',"crc32":"%08x"}\n' % crc32(encoded)))
-    return line, read
+    return line_with_checksum(encoded), read
 
 
 def decode_attempt(line: bytes) -> Attempt:
@@ -122,18 +106,5 @@ def decode_attempt(line: bytes) -> Attempt:
             f"the record has schema version {attempt.v}, but this program reads versions up to "
             f"{SCHEMA_VERSION}: upgrade rollgym to read it"
         )
-    _require_checksum(line)
+    require_checksum(line)
     return attempt
-
-
-def _require_checksum(line: bytes) -> None:
-    end = len(line) - line.endswith(b"\n")
-    start = end - _CHECKSUM_SIZE
-    name_end = start + len(_CHECKSUM_NAME)
-    if line[start:name_end] == _CHECKSUM_NAME:
-        expected = b'%08x"}' % crc32(b"}", crc32(memoryview(line)[:start]))
-        if line[name_end:end] == expected:
-            return
-    elif _CHECKSUM.decode(line).crc32 is None:
-        return
-    raise ChecksumError("it was changed after it was written: its checksum does not match")

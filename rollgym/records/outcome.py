@@ -12,10 +12,18 @@ SUCCESS_REWARD = 1.0
 
 
 class OmitReason(StrEnum):
-    """Why a rollout was deliberately not run or not finished."""
+    """Why a rollout was deliberately not run or not finished.
+
+    - `STRAGGLER`: enough other rollouts had finished.
+    - `SKIPPED`: the worker said so, for this task.
+    - `STALE`: it was dropped, because the policy had a newer version.
+    - `CUT`: only of an attempt: it was cancelled, and the rollout started again.
+    """
 
     STRAGGLER = "straggler"
     SKIPPED = "skipped"
+    STALE = "stale"
+    CUT = "cut"
 
 
 class Span(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -1,6 +1,7 @@
 """How rollouts are stored: the journal, the run's identity, blobs, readers and merging."""
 
 from rollgym.store.blobs import BlobRef, BlobStore
+from rollgym.store.control_log import Change, ControlLog, read_changes
 from rollgym.store.derived import DerivedFile, WriteLock, write_derived
 from rollgym.store.disk import Disk, FileLock
 from rollgym.store.errors import (
@@ -24,7 +25,7 @@ from rollgym.store.journal import EVERY_RECORD, SyncPolicy
 from rollgym.store.layout import WHOLE, Shard, inputs_path, journal_paths
 from rollgym.store.manifest import Manifest, OpenAdvice, read_manifest
 from rollgym.store.merge import MergeReport, merge_runs
-from rollgym.store.progress import KeySet, Progress, Status, status_of
+from rollgym.store.progress import KeySet, Progress, Status, cause_of, reduced, status_of
 from rollgym.store.reader import (
     RecordLookup,
     TaskLookup,
@@ -40,6 +41,8 @@ __all__ = [
     "WHOLE",
     "BlobRef",
     "BlobStore",
+    "Change",
+    "ControlLog",
     "CorruptJournalError",
     "DerivedFile",
     "Disk",
@@ -74,17 +77,20 @@ __all__ = [
     "SyncPolicy",
     "TaskLookup",
     "WriteLock",
+    "cause_of",
     "differences",
     "hide_secrets",
     "inputs_path",
     "journal_paths",
     "merge_runs",
     "open_run",
+    "read_changes",
     "read_journal",
     "read_manifest",
     "read_records",
     "read_rows",
     "read_tasks",
+    "reduced",
     "run_records",
     "settings_identity",
     "status_of",

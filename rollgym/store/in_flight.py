@@ -57,14 +57,13 @@ class _BlockedNote(msgspec.Struct):
 class InFlightMarks:
     """The marks of one collection. Every method tolerates a broken disk: marks are only hints."""
 
-    def __init__(self, journal: Path, slots: int) -> None:
-        """`slots` is the number of attempts that may run at the same time."""
+    def __init__(self, journal: Path) -> None:
         self._marks = journal.with_name(f".{journal.stem}.in-flight")
         self._crash = journal.with_name(f".{journal.stem}.crash")
         self._note = journal.with_name(f".{journal.stem}.blocked")
         self.earlier = self._read_earlier()
-        self._free = list(range(slots, 0, -1))
-        self._lines = bytearray(_FREE * (slots + 1))
+        self._free: list[int] = []
+        self._lines = bytearray(_FREE)
         self._changed: set[int] = set()
         self._descriptor: int | None = None
         self._crash_file: BinaryIO | None = None
@@ -74,9 +73,8 @@ class InFlightMarks:
 
     def enter(self, task: int, repeat: int) -> int:
         """An attempt starts after the next `write`. Returns its slot."""
-        slot = self._free.pop() if self._free else 0
-        if slot:
-            self._set(slot, _LINE % (task, repeat))
+        slot = self._free.pop() if self._free else len(self._lines) // _SIZE
+        self._set(slot, _LINE % (task, repeat))
         return slot
 
     def leave(self, slot: int) -> None:

@@ -57,6 +57,16 @@ def journal_paths(directory: Path) -> list[Path]:
     return sorted(directory.glob("journal*.jsonl"))
 
 
+def control_path(directory: Path, shard: Shard) -> Path:
+    """The log of what was changed while a collection ran."""
+    return directory / f"control{_suffix(shard)}.jsonl"
+
+
+def control_paths(directory: Path) -> list[Path]:
+    """Every control log of a run, including those of shards."""
+    return sorted(directory.glob("control*.jsonl"))
+
+
 def shard_lock_path(directory: Path, shard: Shard) -> Path:
     return directory / f".journal{_suffix(shard)}.lock"
 

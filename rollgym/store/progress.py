@@ -1,12 +1,18 @@
-"""The outcomes that a run has already: the state from which a resumed collection starts.
+"""The outcome of each rollout of a run: what was there at the beginning, and what is added.
 
-Memory: a few bits per rollout (`KeySet`), and a few words for each rollout that has attempts but
-must still run.
+A resumed collection starts from it, and the collection keeps it up to date. So a rollout that
+failed can be reopened at any time, whichever process recorded the failure. A reopened rollout
+keeps its old outcome until a new one replaces it.
+
+Memory: a few bits per rollout (`KeySet`), and a few words for each rollout that has attempts but is
+not completed.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from enum import StrEnum
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 
@@ -20,11 +26,15 @@ from rollgym.records import (
     Omitted,
     Outcome,
     RecordState,
+    RolloutKey,
 )
 
 _CHUNK_BITS = 9
 _CHUNK_BYTES = 1 << (_CHUNK_BITS - 3)
 _CHUNK_MASK = (1 << _CHUNK_BITS) - 1
+
+OutcomeCause = FailureKind | OmitReason
+"""Why a rollout is not completed."""
 
 
 class KeySet:
@@ -52,6 +62,15 @@ class KeySet:
         self._size += 1
         return True
 
+    def discard(self, task: int, repeat: int) -> bool:
+        """Remove a key and return whether it was there."""
+        if not self.has(task, repeat):
+            return False
+        bit = task & _CHUNK_MASK
+        self._chunks[repeat, task >> _CHUNK_BITS][bit >> 3] &= ~(1 << (bit & 7))
+        self._size -= 1
+        return True
+
     def has(self, task: int, repeat: int) -> bool:
         chunk = self._chunks.get((repeat, task >> _CHUNK_BITS))
         if chunk is None:
@@ -61,6 +80,20 @@ class KeySet:
 
     def __len__(self) -> int:
         return self._size
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """The keys as (task, repeat), in this order. Do not change the set meanwhile."""
+        places = sorted((number, repeat) for repeat, number in self._chunks)
+        for number, same in groupby(places, key=itemgetter(0)):
+            keys = [key for _, repeat in same for key in self._keys_of(repeat, number)]
+            yield from sorted(keys)
+
+    def _keys_of(self, repeat: int, number: int) -> Iterator[tuple[int, int]]:
+        bits = int.from_bytes(self._chunks[repeat, number], "little")
+        while bits:
+            lowest = bits & -bits
+            yield (number << _CHUNK_BITS) + lowest.bit_length() - 1, repeat
+            bits ^= lowest
 
 
 class Status(StrEnum):
@@ -81,66 +114,89 @@ def status_of(outcome: Outcome) -> Status:
             return Status.OMITTED
 
 
-class Prior(msgspec.Struct):
-    """The earlier attempts of a rollout that must still run.
-
-    `attempts` is the number of its last attempt, `crashes` how many of them froze or killed the
-    process. `reopened` is the outcome that a new one will replace, reduced to the kind of failure
-    or the reason of the omission.
-    """
-
-    attempts: int = 0
-    crashes: int = 0
-    reopened: Failed | Omitted | None = None
+def cause_of(outcome: Outcome) -> OutcomeCause | None:
+    """Why a rollout is not completed; None for one that is."""
+    match outcome:
+        case Completed():
+            return None
+        case Failed(failure=failure):
+            return failure.kind
+        case Omitted(reason=reason):
+            return reason
 
 
 @cache
-def _reduced(cause: FailureKind | OmitReason) -> Failed | Omitted:
+def reduced(cause: OutcomeCause) -> Failed | Omitted:
     """An outcome with nothing but its cause; the same object for all, to save memory."""
     if isinstance(cause, FailureKind):
         return Failed(Failure.make(cause, ""))
     return Omitted(cause)
 
 
-class Progress:
-    """The outcome of each rollout, and the earlier attempts of those that must still run.
+class Prior(msgspec.Struct, gc=False):
+    """The earlier attempts of a rollout that is not completed.
 
-    `tokens` and `cost` (in picodollars) are those of all attempts.
+    `attempts` is the number of its last attempt, `crashes` how many of them froze or killed the
+    process, `cuts` how many were cut and use up no retries. `cause` is that of its outcome, if it
+    has one.
+    """
+
+    attempts: int = 0
+    crashes: int = 0
+    cuts: int = 0
+    cause: OutcomeCause | None = None
+
+
+class Progress:
+    """The outcome of each rollout, and the earlier attempts of those that are not completed.
+
+    `tokens` and `cost` (in picodollars) are those of all attempts. `groups_complete` is the number
+    of tasks whose repeats are all completed.
     """
 
     def __init__(self, reopen: Collection[Status] = ()) -> None:
         """`reopen` names the outcomes whose rollouts run again."""
         if Status.COMPLETED in reopen:
             raise ValueError("a completed rollout is never run again")
-        self.reopened = 0
         self.groups_complete = 0
         self.tokens = 0
         self.cost = 0
         self._reopen = frozenset(reopen)
         self._sets = {status: KeySet() for status in Status}
         self._priors: dict[tuple[int, int], Prior] = {}
+        self._reopened = KeySet()
+        self._waiting = KeySet()
+        self._reruns: dict[int, int] = {}
 
     def note(self, attempt: Attempt, *, current: bool) -> RecordState:
-        """Add a record and return its state; `current` as `read_records` reports it."""
-        key = (attempt.task, attempt.repeat)
-        self.tokens += attempt.outcome.tokens
-        self.cost += attempt.outcome.cost
-        if attempt.final and current:
-            outcome, status = attempt.outcome, status_of(attempt.outcome)
-            self._sets[status].add(*key)
-            if isinstance(outcome, Completed):
-                self.groups_complete += self._has_completed_all(attempt)
-            elif status in self._reopen:
-                prior = self._history(key, attempt)
-                prior.reopened = _reduced(
-                    outcome.failure.kind if isinstance(outcome, Failed) else outcome.reason
-                )
-                self.reopened += 1
-                return RecordState.REOPENED
-            self._priors.pop(key, None)
-        elif key in self._priors or self.status(*key) is None:
-            self._history(key, attempt)
+        """Add an existing record and return its state; `current` as `read_records` reports it."""
+        if attempt.final and not current:
+            self._count_use(attempt)
+            self._add_prior(attempt)
+            self.count_rerun(attempt.task)
+            return RecordState.SUPERSEDED
+        self.add(attempt)
+        if attempt.final and status_of(attempt.outcome) in self._reopen:
+            self._mark_reopened(attempt.key)
+            return RecordState.REOPENED
         return RecordState.CURRENT if current else RecordState.SUPERSEDED
+
+    def add(self, attempt: Attempt) -> None:
+        """Add a record; a final one replaces the outcome of its rollout."""
+        self._count_use(attempt)
+        prior = self._add_prior(attempt)
+        if not attempt.final:
+            return
+        key = (attempt.task, attempt.repeat)
+        if self._reopened.discard(*key):
+            self._sets[Status.FAILED].discard(*key)
+            self._sets[Status.OMITTED].discard(*key)
+        self._sets[status_of(attempt.outcome)].add(*key)
+        if isinstance(attempt.outcome, Completed):
+            self._priors.pop(key, None)
+            self.groups_complete += self._has_completed_all(attempt)
+        elif prior is not None:
+            prior.cause = cause_of(attempt.outcome)
 
     def count(self, status: Status) -> int:
         """How many rollouts have this outcome, including reopened ones."""
@@ -153,9 +209,85 @@ class Progress:
                 return status
         return None
 
-    def pop_prior(self, task: int, repeat: int) -> Prior | None:
-        """Remove and return the earlier attempts of a rollout."""
-        return self._priors.pop((task, repeat), None)
+    def cause(self, task: int, repeat: int) -> OutcomeCause | None:
+        """Why the outcome of a rollout is not a completion, if it has such an outcome."""
+        prior = self._priors.get((task, repeat))
+        return prior.cause if prior else None
+
+    # Reopening.
+
+    @property
+    def reopened(self) -> int:
+        """How many outcomes are to be replaced."""
+        return len(self._reopened)
+
+    @property
+    def waiting(self) -> int:
+        """How many reopened rollouts nobody has taken yet."""
+        return len(self._waiting)
+
+    def is_reopened(self, task: int, repeat: int) -> bool:
+        """Whether the outcome of this rollout is to be replaced."""
+        return self._reopened.has(task, repeat)
+
+    def is_over(self, task: int, repeats: int) -> bool:
+        """Whether all repeats of a task have an outcome, and none is to be replaced."""
+        return all(
+            self.status(task, repeat) is not None and not self.is_reopened(task, repeat)
+            for repeat in range(repeats)
+        )
+
+    def reopen(
+        self, statuses: Collection[Status], where: Callable[[RolloutKey], bool] | None = None
+    ) -> int:
+        """Reopen the rollouts with these outcomes, or those of them `where` accepts.
+
+        Returns how many were reopened; those that are open already are not. Each waits for `take`.
+        """
+        before = self.reopened
+        for status in (Status.FAILED, Status.OMITTED):
+            for key in self._sets[status] if status in statuses else ():
+                if not self._reopened.has(*key) and (where is None or where(RolloutKey(*key))):
+                    self._mark_reopened(RolloutKey(*key))
+        return self.reopened - before
+
+    def refill(self, key: RolloutKey) -> None:
+        """Reopen a rollout, whose outcome was just added, for a caller that runs it itself."""
+        self._reopened.add(key.task, key.repeat)
+
+    def count_rerun(self, task: int) -> None:
+        """Count that a rollout of this task is reopened."""
+        self._reruns[task] = self.reruns(task) + 1
+
+    def reruns(self, task: int) -> int:
+        """How often rollouts of this task were reopened, over the whole run."""
+        return self._reruns.get(task, 0)
+
+    def take(self, task: int, repeat: int) -> Prior | None:
+        """The earlier attempts of a rollout that has no outcome, or that waits reopened.
+
+        None for all others. A reopened one no longer waits.
+        """
+        if self._waiting.discard(task, repeat):
+            return self._priors[task, repeat]
+        if self.status(task, repeat) is None:
+            return self._priors.get((task, repeat)) or Prior()
+        return None
+
+    def take_reopened(self, task: int, repeat: int) -> Prior | None:
+        """As `take`, for a rollout that waits reopened only."""
+        return self.take(task, repeat) if self._waiting.has(task, repeat) else None
+
+    def _mark_reopened(self, key: RolloutKey) -> None:
+        self._reopened.add(key.task, key.repeat)
+        self._waiting.add(key.task, key.repeat)
+        self.count_rerun(key.task)
+
+    # Counting.
+
+    def _count_use(self, attempt: Attempt) -> None:
+        self.tokens += attempt.outcome.tokens
+        self.cost += attempt.outcome.cost
 
     def _has_completed_all(self, attempt: Attempt) -> bool:
         """Check the next repeat first: it is the one most often missing."""
@@ -163,9 +295,18 @@ class Progress:
         others = range(attempt.repeat + 1, attempt.repeat + attempt.repeats)
         return all(completed.has(task, repeat % attempt.repeats) for repeat in others)
 
-    def _history(self, key: tuple[int, int], attempt: Attempt) -> Prior:
-        prior, outcome = self._priors.setdefault(key, Prior()), attempt.outcome
+    def _add_prior(self, attempt: Attempt) -> Prior | None:
+        """Note an attempt of a rollout that is not completed, or not yet."""
+        key, outcome = (attempt.task, attempt.repeat), attempt.outcome
+        if isinstance(outcome, Completed) or self._sets[Status.COMPLETED].has(*key):
+            return None
+        prior = self._priors.get(key)
+        if prior is None:
+            prior = self._priors[key] = Prior()
         prior.attempts = max(prior.attempts, attempt.attempt)
-        if isinstance(outcome, Failed) and outcome.failure.kind is FailureKind.CRASH:
-            prior.crashes += 1
+        match outcome:
+            case Failed():
+                prior.crashes += outcome.failure.kind is FailureKind.CRASH
+            case Omitted():
+                prior.cuts += not attempt.final
         return prior

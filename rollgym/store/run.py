@@ -5,6 +5,7 @@
   manifest.json           the run's identity
   inputs.jsonl            its materialised inputs
   journal.jsonl           its records; a shard writes journal-<i>-of-<n>.jsonl
+  control.jsonl           what was changed while a collection ran, if anything was
   blobs/                  large payloads, by content
 ```
 
@@ -21,13 +22,14 @@ from typing import Any, NamedTuple
 from rollgym.closing import Closable
 from rollgym.records import Attempt, RecordState, Task, encode_and_read
 from rollgym.store.blobs import BlobStore
+from rollgym.store.control_log import ControlLog
 from rollgym.store.disk import Disk, sync_path
 from rollgym.store.errors import storage_errors
 from rollgym.store.growth import Growth
 from rollgym.store.identity import InputsIdentity
 from rollgym.store.inputs import Inputs
 from rollgym.store.journal import GroupCommit, Journal, SyncPolicy, TornTail
-from rollgym.store.layout import BLOBS, WHOLE, Shard, journal_path, journal_paths
+from rollgym.store.layout import BLOBS, WHOLE, Shard, control_path, journal_path, journal_paths
 from rollgym.store.manifest import DEFAULT_ADVICE, Manifest, OpenAdvice
 from rollgym.store.opening import RunOpening
 from rollgym.store.progress import Progress, Status
@@ -58,6 +60,7 @@ class RunStore(Closable):
         progress: Progress,
         journal: Journal,
         commit: GroupCommit,
+        control_log: ControlLog,
         locks: ExitStack,
         disk: Disk,
         growth: Growth,
@@ -75,6 +78,7 @@ class RunStore(Closable):
         self._growth = growth
         self._shard = shard
         self.commit = commit
+        self.control_log = control_log
         self._locks = locks
         self._claimed = False
 
@@ -96,11 +100,7 @@ class RunStore(Closable):
         return self._journal.path
 
     def claim(self) -> None:
-        """Mark the store as used by a collection. Raises RuntimeError the second time.
-
-        The records of a collection are not added to `progress`, so a second collection would run
-        everything again.
-        """
+        """Mark the store as used by a collection. Raises RuntimeError the second time."""
         if self._claimed:
             raise RuntimeError(
                 f"this store of {self.directory} has already been used for a collection: open the "
@@ -171,6 +171,7 @@ def open_run(
                 replay(entry.attempt, state)
         journal = Journal(journal_path(directory, shard), disk)
         stack.callback(journal.close)
+        control_log = stack.enter_context(ControlLog(control_path(directory, shard), disk))
         _sync_journals(directory, disk)
         commit = GroupCommit(journal, sync or SyncPolicy())
         return RunStore(
@@ -179,6 +180,7 @@ def open_run(
             progress=progress,
             journal=journal,
             commit=commit,
+            control_log=control_log,
             locks=stack.pop_all(),
             disk=disk,
             growth=growth,

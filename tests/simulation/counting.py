@@ -26,5 +26,5 @@ def add_live(metrics: Metrics, acknowledged: Iterable[Record], reopened: dict[Ke
         if replaced is not None:
             outcome = decode_attempt(replaced.line).outcome
             assert not isinstance(outcome, Completed)
-            metrics.retract(outcome)
+            metrics.retract(outcome, decode_attempt(record.line))
         metrics.add(decode_attempt(record.line))

@@ -203,6 +203,10 @@ class EnvironmentSettings(ModelCallSettings):
         default=Policy().max_same_failures,
         description="rollouts in a row that fail alike after which the run stops; 0: never",
     )
+    refills: Annotated[Natural, Setting.TIMING] = Field(
+        default=Policy().refills,
+        description="times that failed or omitted rollouts of one task are run again",
+    )
     max_tokens: Annotated[Count | None, Setting.TIMING] = Field(
         default=None,
         description="tokens that the iteration may use, judge included, before it stops",

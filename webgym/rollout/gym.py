@@ -369,6 +369,7 @@ def _policy(settings: EnvironmentSettings, sessions: int) -> Policy:
         completion_grace_period=settings.completion_grace_period,
         drain_timeout=task,
         max_same_failures=settings.max_same_failures,
+        refills=settings.refills,
         max_tokens=settings.max_tokens,
         max_cost=settings.max_cost,
         prices=Prices.read(settings.prices or {}),

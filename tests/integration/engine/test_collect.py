@@ -815,7 +815,7 @@ def test_a_bug_in_the_engine_stops_the_run_loudly(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Ledger, "acknowledge_outcome", broken)
+    monkeypatch.setattr(Ledger, "acknowledge", broken)
     with pytest.raises(ZeroDivisionError):
         collector(complete)
 

@@ -11,7 +11,16 @@ from typing import IO, Any
 
 import pytest
 
-from rollgym.records import Attempt, Completed, OmitReason, Omitted, RecordState, Row, Task
+from rollgym.records import (
+    Attempt,
+    Completed,
+    FailureKind,
+    OmitReason,
+    Omitted,
+    RecordState,
+    Row,
+    Task,
+)
 from rollgym.store import (
     Disk,
     IdentityError,
@@ -260,10 +269,10 @@ def test_an_opened_run_knows_what_every_journal_holds(tmp_path: Path) -> None:
     )
     with make_run(tmp_path, 6) as run:
         statuses = [run.progress.status(task, 0) for task in range(6)]
-        prior = run.progress.pop_prior(3, 0)
+        prior = run.progress.take(3, 0)
     assert statuses == [Status.COMPLETED, Status.FAILED, Status.OMITTED, None, None, None]
     assert prior is not None
-    assert (prior.attempts, prior.reopened) == (1, None)
+    assert (prior.attempts, prior.cause) == (1, None)
 
 
 def test_reopened_outcomes_stay_until_they_are_replaced(tmp_path: Path) -> None:
@@ -287,11 +296,12 @@ def test_reopened_outcomes_stay_until_they_are_replaced(tmp_path: Path) -> None:
         make_run(tmp_path, reopen=[Status.COMPLETED])
     with make_run(tmp_path, reopen=[Status.FAILED], replay=replay) as run:
         assert run.progress.status(0, 0) is Status.FAILED
-        prior = run.progress.pop_prior(0, 0)
+        prior = run.progress.take(0, 0)
         assert prior is not None
         assert prior.attempts == 3
-        assert prior.reopened == failed(detail="")
-        assert run.progress.pop_prior(1, 0) is None
+        assert prior.cause is FailureKind.TOOL
+        assert run.progress.take(0, 0) is None
+        assert run.progress.take(1, 0) is None
         assert run.progress.status(2, 0) is Status.COMPLETED
     assert seen == [
         (0, 2, RecordState.REOPENED),

@@ -2,6 +2,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from itertools import combinations
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from rollgym.records import Attempt, Completed
 from tests.unit.metrics.strategies import (
     REWARDED,
     UNREWARDED,
-    attempt,
     completed,
     failed,
     group,
@@ -19,11 +19,11 @@ from tests.unit.metrics.strategies import (
 )
 
 
-def groups_of(attempts: Iterable[Attempt], *, resolved: bool = True) -> Groups:
+def groups_of(attempts: Iterable[Attempt]) -> Groups:
     groups = Groups()
     for record in attempts:
         if record.final:
-            groups.add(record, resolved=resolved)
+            groups.add(record)
     return groups
 
 
@@ -82,25 +82,40 @@ def test_rollouts_without_a_reward_make_the_group_smaller_and_not_worse() -> Non
 @given(runs())
 def test_closing_a_group_does_not_change_a_number(attempts: list[Attempt]) -> None:
     closing = groups_of(attempts).totals()
-    open_for_ever = groups_of(attempts, resolved=False).totals()
-    assert closing.counts() == open_for_ever.counts()
+    larger = [msgspec.structs.replace(each, repeats=each.repeats + 1) for each in attempts]
+    open_for_ever = groups_of(larger).totals()
+    assert closing.counts().seen == open_for_ever.counts().seen
     assert closing.pass_at_k() == open_for_ever.pass_at_k()
     assert closing.mean_at_k() == open_for_ever.mean_at_k()
 
 
-def test_a_closed_group_is_not_held() -> None:
+def test_of_a_closed_group_only_what_another_outcome_could_change_is_held() -> None:
     groups = Groups()
     for task in range(100):
-        for record in group(REWARDED, failed(), task=task):
-            groups.add(record, resolved=True)
+        outcomes = (REWARDED, REWARDED) if task else (REWARDED, failed())
+        for record in group(*outcomes, task=task):
+            groups.add(record)
     assert not groups._open
-    assert groups.totals().counts().seen == 100
+    assert set(groups._short) == {0}
+    assert groups.totals().counts() == GroupCounts(seen=100, complete=99)
 
 
-def test_a_group_that_will_be_resolved_again_stays_open() -> None:
-    groups = Groups()
-    groups.add(attempt(failed()), resolved=False)
-    assert groups.totals().counts() == GroupCounts(seen=1, complete=0)
-    groups.add(attempt(REWARDED), resolved=True)
-    assert not groups._open
-    assert groups.totals().counts() == GroupCounts(seen=1, complete=1)
+@settings(max_examples=40)
+@given(st.lists(completed, min_size=1, max_size=4), st.data())
+def test_a_group_that_is_opened_again_ends_with_the_numbers_of_its_last_outcomes(
+    outcomes: list[Completed], data: st.DataObject
+) -> None:
+    """Whether the old outcome was the first or the last of the group."""
+    groups, repeats = groups_of(group(REWARDED, failed(), task=50)), len(outcomes)
+    broken = data.draw(st.sets(st.integers(0, repeats - 1)))
+    first = [failed() if place in broken else each for place, each in enumerate(outcomes)]
+    for record in group(*first):
+        groups.add(record)
+    for record in group(*outcomes):
+        if record.repeat in broken:
+            groups.retract(record.task, repeats)
+            groups.add(record)
+    again = groups_of([*group(REWARDED, failed(), task=50), *group(*outcomes)]).totals()
+    assert groups.totals().counts() == again.counts()
+    assert groups.totals().pass_at_k() == again.pass_at_k()
+    assert groups.totals().mean_at_k() == again.mean_at_k()

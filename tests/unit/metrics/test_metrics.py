@@ -71,7 +71,7 @@ def test_rerunning_live_and_recounting_agree_after_every_record(
         if place:
             superseded = history[place - 1].outcome
             assert isinstance(superseded, Failed | Omitted)
-            live.retract(superseded)
+            live.retract(superseded, history[place])
         last = place == len(history) - 1
         live.add(history[place], RecordState.CURRENT if last else RecordState.REOPENED)
         done[rollout] += 1
@@ -95,7 +95,7 @@ def test_a_reopened_end_counts_until_its_successor_comes() -> None:
     before = metrics.summary()
     assert (before.counts.failed, before.failures_by_kind) == (1, {FailureKind.TIMEOUT: 1})
 
-    metrics.retract(old)
+    metrics.retract(old, attempt(REWARDED, number=2))
     metrics.add(attempt(REWARDED, number=2))
     after = metrics.summary()
     assert (after.counts.attempts, after.counts.failed, after.counts.completed) == (2, 0, 1)
