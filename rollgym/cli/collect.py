@@ -8,6 +8,7 @@ before anything is started.
 import sys
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -26,7 +27,7 @@ from rollgym.cli.summary import ResumeOptions
 from rollgym.cluster.ray_metrics import RayMetrics
 from rollgym.cluster.settings import worker_processes
 from rollgym.engine import Worker
-from rollgym.rollouts.agent_processes import AgentPrograms, with_shared_servers
+from rollgym.rollouts.agent_processes import MOVED, AgentPrograms, with_shared_servers
 from rollgym.rollouts.input_file import agent_problem
 from rollgym.rollouts.inputs import DEFAULT_REPEATS, InputSettings, PreparedInputs
 from rollgym.rollouts.paths import RolloutPaths
@@ -37,6 +38,7 @@ from rollgym.rollouts.servers import find_servers
 from rollgym.rollouts.worker import AgentWorker
 from rollgym.servers.client import RecoveryWait
 from rollgym.servers.config.plugins import plugin_roots
+from rollgym.servers.launch.records import Moved
 from rollgym.store import read_manifest
 
 TAKES_FLAGS = True
@@ -88,7 +90,8 @@ def run(arguments: Sequence[str]) -> int:
     configuration = find_configuration(flags, Path.cwd())
     settings = read_settings(CollectSettings, configuration.options(), example, names)
     cluster = settings.cluster
-    servers = find_servers(configuration, shared=with_shared_servers if cluster else None)
+    shared = partial(with_shared_servers, on_cluster=cluster.is_ray) if cluster else None
+    servers = find_servers(configuration, shared=shared, cluster=cluster)
     _require_known_agents(settings, servers.agents, names)
     prompt = settings.prompt_config
     inputs = PreparedInputs(
@@ -143,6 +146,7 @@ def run(arguments: Sequence[str]) -> int:
             limit=programs.process_limit,
             report=lambda note: print_notes([note]),
         ) as workers:
+            collecting.servers.moved = lambda urls: workers.tell(MOVED, Moved(urls).to_line())
             yield workers
 
     return run_collection(

@@ -33,6 +33,10 @@ options:
   +log_level=warning       debug, info, warning, error or critical
   +log_file=FILE           the file for logs, as lines of JSON (default:
                            standard error)
+  +launcher=ray            run each server as an actor of a Ray cluster, with its
+                           `ray_resources`, such as {CPU: 2, GPU: 1}
+  +ray_address=ADDRESS     that of an existing cluster (default: start a local
+                           one and end it)
   +start_timeout=60        seconds until every server must be ready
   +dry_run=true            check everything, and start nothing
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, NoReturn
 import msgspec
 
 from rollgym.cli.process import INTERRUPTED, say, say_error
+from rollgym.cluster.settings import ClusterSettings, server_places
 from rollgym.engine import done_before, run, stopping_on_signals
 from rollgym.servers.config.loading import Configuration, RunConfig, RunOptions, load_config
 from rollgym.servers.config.overrides import read_options
@@ -18,6 +19,7 @@ from rollgym.servers.config.problems import ConfigError, Problem, Settings
 from rollgym.servers.launch.fleet import START_TIMEOUT, Fleet
 from rollgym.servers.launch.head import check_health, fetch_records, head_listening
 from rollgym.servers.launch.logs import log_to
+from rollgym.servers.launch.places import ServerPlaces
 from rollgym.servers.launch.records import InstanceRecord, NoHeadError, ServerLostError
 
 LOST = 1
@@ -33,6 +35,13 @@ class ServeOptions(msgspec.Struct, frozen=True):
     log_file: str | None = None
     start_timeout: Annotated[float, msgspec.Meta(gt=0)] = START_TIMEOUT
     dry_run: bool = False
+    launcher: Literal["ray"] | None = None
+    ray_address: str | None = None
+
+    @property
+    def cluster(self) -> ClusterSettings | None:
+        """The cluster that runs the servers; None for this machine."""
+        return ClusterSettings.of(self.launcher, None, self.ray_address, 1.0)
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -46,7 +55,10 @@ def serve(arguments: Sequence[str]) -> int:
         say(f"Dry run: everything was checked, and nothing was started. Servers: {names}")
         return 0
     _start_logs(options)
-    return run(_serve(config, options.start_timeout))
+    if options.cluster is not None:
+        apart = (msgspec.structs.replace(each, isolated=True) for each in config.instances)
+        config = msgspec.structs.replace(config, instances=tuple(apart))
+    return run(_serve(config, options.start_timeout, options.cluster))
 
 
 def show(arguments: Sequence[str]) -> int:
@@ -66,9 +78,19 @@ async def _check(options: RunOptions) -> tuple[list[InstanceRecord], dict[str, s
     return records, await check_health(records, options.token)
 
 
-async def _serve(config: RunConfig, start_timeout: float) -> int:
+async def _serve(config: RunConfig, start_timeout: float, cluster: ClusterSettings | None) -> int:
+    async with server_places(cluster) as places:
+        return await _serve_in(places, config, start_timeout)
+
+
+async def _serve_in(places: ServerPlaces | None, config: RunConfig, start_timeout: float) -> int:
     stop, head = asyncio.Event(), config.options.head
-    fleet = Fleet(config, serving=True, announce=lambda event: say_error(f"ng_run: {event}"))
+    fleet = Fleet(
+        config,
+        serving=True,
+        announce=lambda event: say_error(f"ng_run: {event}"),
+        places=places,
+    )
 
     def stop_at_once() -> NoReturn:
         fleet.kill()

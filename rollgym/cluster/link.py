@@ -22,6 +22,7 @@ from rollgym.cluster.messages import (
     Ended,
     Hello,
     Message,
+    Note,
     Ping,
     ProtocolError,
     Ready,
@@ -66,6 +67,8 @@ class Link:
         self._calls: dict[int, asyncio.Future[bytes]] = {}
         self._numbers = count(1)
         self._pinging: asyncio.TimerHandle | None = None
+        self._early: list[tuple[str, bytes]] = []
+        self._take_note: Callable[[str, bytes], None] = lambda *note: self._early.append(note)
         self._channel = Channel(self._receive, self._lose)
         self.lost: str | None = None
         """Why the connection ended; None while it is open."""
@@ -95,6 +98,13 @@ class Link:
             pass
         with contextlib.suppress(RuntimeError):  # the loop is closed already
             self._loop.call_soon_threadsafe(self._channel.note, topic, body)
+
+    def on_note(self, take: Callable[[str, bytes], None]) -> None:
+        """Give the notes of the driver to `take` from now on, and those that came before."""
+        self._take_note = take
+        for topic, body in self._early:
+            take(topic, body)
+        self._early.clear()
 
     # For the process of the worker.
 
@@ -164,6 +174,8 @@ class Link:
                 self._take_answer(message)
             case Setup() if not self._setup.done():
                 self._setup.set_result(message)
+            case Note(topic, body):
+                self._take_note(topic, body)
             case Bye():
                 self._over.set()
             case _:

@@ -100,7 +100,10 @@ class Answer(msgspec.Struct, array_like=True, tag="answer", gc=False):
 
 
 class Note(msgspec.Struct, array_like=True, tag="note", gc=False):
-    """Something to know that needs no answer: a log line, the progress of an episode."""
+    """Something to know that needs no answer: a log line, the progress of an episode.
+
+    A driver sends notes too, such as the new address of a server.
+    """
 
     topic: str
     body: bytes

@@ -27,6 +27,7 @@ import msgspec
 
 from rollgym.cluster.launchers import Launched, Launcher
 from rollgym.cluster.process import Ticket, serve
+from rollgym.cluster.ray_servers import RayServerPlaces
 from rollgym.cluster.settings import ClusterSettings
 from rollgym.engine import run
 from rollgym.servers.launch.records import StartError
@@ -49,20 +50,24 @@ class RayWorker:
 
 
 class RayPlaces(NamedTuple):
-    """What a cluster offers: how many workers, their launcher, and the driver's host in it.
+    """What a cluster offers: how many workers, their launcher, places for servers.
 
-    `is_spread` says that it has nodes on other machines.
+    `host` is the driver's in it; `is_spread` says that it has nodes on other machines.
     """
 
     workers: int
     launcher: Launcher
+    servers: RayServerPlaces
     host: str
     is_spread: bool
 
 
 @asynccontextmanager
 async def ray_cluster(settings: ClusterSettings) -> AsyncIterator[RayPlaces]:
-    """Connect to a Ray cluster, or start a local one, for the block. Raises StartError."""
+    """Connect to a Ray cluster, or start a local one, for the block. Raises StartError.
+
+    Blocks inside one another use the connection of the outermost.
+    """
     if settings.ray_address is None and _MODE not in os.environ and _TOKEN not in os.environ:
         # Ray reads them when it is imported.
         os.environ[_MODE], os.environ[_TOKEN] = "token", secrets.token_hex(32)
@@ -72,15 +77,23 @@ async def ray_cluster(settings: ClusterSettings) -> AsyncIterator[RayPlaces]:
         raise StartError(
             "launcher=ray needs Ray: install rollgym[ray] here and on the nodes"
         ) from error
+    if ray.is_initialized():  # by an outer block
+        yield _places_of(ray, settings)
+        return
     await asyncio.to_thread(_connect, ray, settings)
     try:
-        host = ray.util.get_node_ip_address()
-        workers = settings.processes or _places(ray, settings.ray_cpus_per_worker)
-        is_spread = any(node["NodeManagerAddress"] != host for node in _nodes(ray))
-        launcher = _RayActors(ray, settings.ray_cpus_per_worker)
-        yield RayPlaces(workers, launcher, host, is_spread)
+        yield _places_of(ray, settings)
     finally:
         await asyncio.to_thread(ray.shutdown)
+
+
+def _places_of(ray: Any, settings: ClusterSettings) -> RayPlaces:
+    host = ray.util.get_node_ip_address()
+    workers = settings.processes or _places(ray, settings.ray_cpus_per_worker)
+    is_spread = any(node["NodeManagerAddress"] != host for node in _nodes(ray))
+    launcher = _RayActors(ray, settings.ray_cpus_per_worker)
+    servers = RayServerPlaces(ray, host if is_spread else None)
+    return RayPlaces(workers, launcher, servers, host, is_spread)
 
 
 def _connect(ray: Any, settings: ClusterSettings) -> None:

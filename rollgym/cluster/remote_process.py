@@ -184,6 +184,11 @@ class RemoteProcess:
         self._reset()
         return end
 
+    def note(self, topic: str, body: bytes) -> None:
+        """Tell the process something that needs no answer."""
+        if self._channel is not None:
+            self._channel.send(Note(topic, body))
+
     def end(self) -> None:
         """Tell the process that the collection is over."""
         self._over = True

@@ -8,6 +8,7 @@ import msgspec
 
 from rollgym.cluster.launchers import LocalProcesses
 from rollgym.cluster.worker_processes import WorkerProcesses, WorkerProgram
+from rollgym.servers.launch.places import ServerPlaces
 
 LauncherName = Literal["processes", "ray"]
 
@@ -78,3 +79,18 @@ async def worker_processes(
         yield await stack.enter_async_context(
             WorkerProcesses(program, launcher, number, give_up, host=host)
         )
+
+
+@asynccontextmanager
+async def server_places(settings: ClusterSettings | None) -> AsyncIterator[ServerPlaces | None]:
+    """The places for servers on a Ray cluster, for the block; None without one.
+
+    Raises StartError.
+    """
+    if settings is None or not settings.is_ray:
+        yield None
+        return
+    from rollgym.cluster.ray_cluster import ray_cluster  # noqa: PLC0415 - imports Ray
+
+    async with ray_cluster(settings) as cluster:
+        yield cluster.servers

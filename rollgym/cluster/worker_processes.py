@@ -111,6 +111,7 @@ class WorkerProcesses:
         self._losses: dict[RolloutKey, int] = {}
         self._changed = asyncio.Event()
         self._closing = False
+        self._told: list[tuple[str, bytes]] = []
         self.address: str | tuple[str, int] = ""
         self._opened = AsyncExitStack()
 
@@ -159,6 +160,12 @@ class WorkerProcesses:
     def ready(self) -> int:
         """The number of processes that can get attempts."""
         return sum(process.is_ready for process in self._processes)
+
+    def tell(self, topic: str, body: bytes) -> None:
+        """Send a note to every process, also to those that start later."""
+        self._told.append((topic, body))
+        for process in self._processes:
+            process.note(topic, body)
 
     # Handing out attempts.
 
@@ -332,6 +339,8 @@ class WorkerProcesses:
             _LOGGER.warning("%s on %s: %s", process.name, hello.node, why)
             raise ProtocolError(why)
         process.join(channel, hello)
+        for topic, body in self._told:
+            process.note(topic, body)
         return process
 
     def _take_note(self, topic: str, body: bytes) -> None:

@@ -12,6 +12,7 @@ used evenly, and a request needs no word with the driver. The limits of servers 
 no division.
 """
 
+import secrets
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,13 +31,15 @@ from rollgym.servers.access import is_loopback
 from rollgym.servers.client import RecoveryWait
 from rollgym.servers.config.instances import Address, ServerInstance
 from rollgym.servers.config.loading import RunConfig, RunOptions
-from rollgym.servers.config.plugins import find_folder, load_server_class, plugin_roots
+from rollgym.servers.config.plugins import load_server_class, located
 from rollgym.servers.endpoints.settings import divided_limits, smallest_limit
 from rollgym.servers.launch.addresses import ANY_HOST, Directory
 from rollgym.servers.launch.fleet import TOKEN, Fleet, started_in_process
-from rollgym.servers.launch.records import InstanceRecord, ServerStatus, StartError
+from rollgym.servers.launch.records import InstanceRecord, Moved, ServerStatus, StartError
 from rollgym.servers.server import ServerKind
 
+MOVED = "moved"
+"""The topic of notes to workers: servers with other addresses, as a line of `Moved`."""
 PROGRAM = "rollgym.rollouts.agent_processes:agent_program"
 
 
@@ -50,9 +53,8 @@ class OwnServers(msgspec.Struct, frozen=True, tag="own"):
     def located(self) -> RunConfig:
         """The configuration with the plug-ins of this machine, whose folders may be others."""
         cwd = Path.cwd()
-        roots = plugin_roots(cwd)
         options = RunOptions({}, Address(), self.token, frozenset(), frozenset())
-        instances = tuple(_located(each, roots) for each in self.instances)
+        instances = tuple(located(each, cwd) for each in self.instances)
         return RunConfig(instances, tuple(self.external), options, cwd)
 
 
@@ -72,14 +74,18 @@ class AgentOptions(msgspec.Struct, frozen=True):
         return msgspec.json.decode(encoded, type=cls, dec_hook=lambda _, value: Path(str(value)))
 
 
-def with_shared_servers(config: RunConfig) -> RunConfig:
+def with_shared_servers(config: RunConfig, *, on_cluster: bool = False) -> RunConfig:
     """The configuration for a driver: servers that exist once have processes of their own.
 
-    Raises ConfigError where the code of a server cannot be loaded.
+    On a cluster they are called over a network, so they need a token; without one in the
+    configuration, the run has one of its own. Raises ConfigError where the code of a server cannot
+    be loaded.
     """
-    return msgspec.structs.replace(
-        config, instances=tuple(map(_in_own_process_if_once, config.instances))
-    )
+    options = config.options
+    if on_cluster and options.token is None:
+        options = msgspec.structs.replace(options, token=secrets.token_hex(32))
+    instances = tuple(map(_in_own_process_if_once, config.instances))
+    return msgspec.structs.replace(config, instances=instances, options=options)
 
 
 class AgentPrograms:
@@ -137,7 +143,7 @@ class AgentPrograms:
 
 
 @asynccontextmanager
-async def agent_program(encoded: bytes, _: Link) -> AsyncIterator[Worker]:
+async def agent_program(encoded: bytes, link: Link) -> AsyncIterator[Worker]:
     """The program of a worker process."""
     options = AgentOptions.decode(encoded)
     match options.servers:
@@ -148,6 +154,7 @@ async def agent_program(encoded: bytes, _: Link) -> AsyncIterator[Worker]:
 
             connected = connected_to(records, token)
     async with connected as directory:
+        link.on_note(lambda _, body: directory.move(Moved.from_line(body).urls))
         yield AgentWorker(
             directory.client,
             success_threshold=options.success_threshold,
@@ -179,7 +186,7 @@ def _servers_of_worker(
 
 def _reached_from_elsewhere(record: InstanceRecord, host: str) -> InstanceRecord:
     """The record with URLs for other machines. Raises StartError where it only has loopback."""
-    if record.status is ServerStatus.EXTERNAL:
+    if record.status is ServerStatus.EXTERNAL or any(each.node for each in record.replicas):
         return record
     if record.host in ANY_HOST:
         ports = [urlsplit(url).port or record.port for url in record.urls]
@@ -202,13 +209,3 @@ def _divided(instances: Iterable[ServerInstance]) -> Iterable[ServerInstance]:
     return (
         each for each in instances if each.kind is ServerKind.MODEL and not each.has_own_process
     )
-
-
-def _located(instance: ServerInstance, roots: tuple[Path, ...]) -> ServerInstance:
-    if instance.entrypoint.is_file():
-        return instance
-    entrypoint = str(instance.entrypoint.relative_to(instance.folder))
-    folder = find_folder(instance.kind, instance.implementation, entrypoint, roots)
-    if folder is None:
-        return instance  # loading it gives the error message
-    return msgspec.structs.replace(instance, folder=folder, entrypoint=folder / entrypoint)

@@ -4,12 +4,13 @@ Their descriptions are known before anything starts; they can be called inside `
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import msgspec
 
+from rollgym.cluster.settings import ClusterSettings, server_places
 from rollgym.servers.client import ServerClient
 from rollgym.servers.config.instances import ServerInstance
 from rollgym.servers.config.loading import Configuration, RunConfig, RunOptions
@@ -112,25 +113,38 @@ class CollectionServers:
 
 
 def find_servers(
-    config: Configuration, *, shared: SharedServers | None = None
+    config: Configuration,
+    *,
+    shared: SharedServers | None = None,
+    cluster: ClusterSettings | None = None,
 ) -> CollectionServers:
     """The servers of a configuration, or those of an `ng_run`. Raises ConfigError, NoHeadError.
 
-    With `shared`, worker processes use them too.
+    With `shared`, worker processes use them too. Where `cluster` is one of Ray, it runs those that
+    have processes of their own.
     """
     if config.options().values.get("config_paths"):
         own = config.servers(listening=False)
-        return own_servers(shared(own) if shared else own)
+        return own_servers(shared(own) if shared else own, cluster)
     return running_servers(config.options())
 
 
-def own_servers(config: RunConfig) -> CollectionServers:
+def own_servers(config: RunConfig, cluster: ClusterSettings | None = None) -> CollectionServers:
     """Servers that run in this process inside `connect`, which raises StartError.
 
     Raises ConfigError where the code of a server cannot be loaded.
     """
+
+    @asynccontextmanager
+    async def started() -> AsyncIterator[Fleet]:
+        async with (
+            server_places(cluster) as places,
+            started_in_process(config, places=places) as fleet,
+        ):
+            yield fleet
+
     described = map(_describe, [*config.instances, *config.external])
-    return CollectionServers(described, lambda: started_in_process(config), config)
+    return CollectionServers(described, started, config)
 
 
 def running_servers(options: RunOptions) -> CollectionServers:
@@ -156,7 +170,9 @@ def running_servers(options: RunOptions) -> CollectionServers:
         for each in records
     )
     source = RunningServers(records, options.token)
-    return CollectionServers(described, lambda: connected_to(records, options.token), source)
+    return CollectionServers(
+        described, lambda: connected_to(records, options.token, options.head), source
+    )
 
 
 def _describe(server: ServerInstance) -> ServerDescription:

@@ -56,7 +56,7 @@ def test_a_killed_replica_costs_only_the_attempts_of_its_sessions(folder: Path) 
     assert ended.status == 0, ended.text
     assert Counter(_keys(folder)) == Counter(KEYS)
     failures = read_json_lines(folder / "results/rollouts_failures.jsonl")
-    assert {each["_ng_failure_class"] for each in failures} <= {"environment_session", "tool"}
+    assert {each["_ng_failure_class"] for each in failures} <= {"environment", "tool"}
     assert len(failures) <= 2
     assert "is restarted in 0.25 s" in ended.stderr
 

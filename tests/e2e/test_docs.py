@@ -244,7 +244,7 @@ def test_the_guide_lists_every_setting_of_servers_with_its_default() -> None:
     listed: dict[str, str] = {}
     for setting, default, _ in table("servers.md", SETTINGS, after="## Settings of every server"):
         listed |= dict.fromkeys(names_in(setting), default)
-    assert listed.keys() == {*known, "restarts"}
+    assert listed.keys() == {*known, "restarts", "ray_resources"}
     assert listed["restarts"] == str(RESTARTS)
     for name in ("processes", "request_timeout", "max_request_bytes", "max_sessions"):
         assert listed[name] == _default(known[name])

@@ -51,10 +51,10 @@ class RayCluster:
 
     def __enter__(self) -> Self:
         try:
-            self.add_node()
-            self.add_node()
-            self.add_node()
-            wait_until(lambda: len(self.raylets()) == 3, "three raylets")
+            for _ in range(3):
+                self.add_node()
+            for number in range(3):
+                self._wait_for_node(number)
         except BaseException:
             self.close()
             raise
@@ -84,7 +84,7 @@ class RayCluster:
         else:
             options += [f"--address={self.address}"]
             hidden = [self._hidden, Path("/tmp/ray")]
-            self._wait_for_head()
+            self._wait_for_node(0)
         command = [str(Path(self.python).parent / "ray"), "start", *options]
         log = self._hidden.parent / f"node-{number}.log"
         with log.open("wb") as written:
@@ -102,7 +102,7 @@ class RayCluster:
         """The raylet of each node, by its name."""
         return {
             node: process
-            for process, node, command in self._processes()
+            for process, node, command in self.processes()
             if command.split("\0")[0].endswith(_RAYLET)
         }
 
@@ -110,13 +110,37 @@ class RayCluster:
         """The processes of workers, and their nodes."""
         return {
             process: node
-            for process, node, command in self._processes()
+            for process, node, command in self.processes()
             if command.startswith(_ACTORS)
         }
 
     def processes_called(self, name: str) -> list[int]:
         """The processes of the cluster whose title begins so."""
-        return [process for process, _, command in self._processes() if command.startswith(name)]
+        return [process for process, _, command in self.processes() if command.startswith(name)]
+
+    def server_processes(self) -> list[int]:
+        """The processes of servers on the nodes; each leads a session of its own."""
+        token = self.environment["RAY_AUTH_TOKEN"].encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdecimal():
+                continue
+            with contextlib.suppress(OSError):  # it has ended
+                ours = token in (entry / "environ").read_bytes()
+                if ours and b"rollgym.servers.launch.child" in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+        return found
+
+    def shared_folders(self) -> list[str]:
+        """The nodes whose folders `hidden` are one, of every two nodes and of the driver."""
+        seen: dict[tuple[int, int], str] = {_identity(self._hidden): "the driver"}
+        shared = []
+        for node, raylet in sorted(self.raylets().items()):
+            folder = _identity(Path(f"/proc/{raylet}/root{self._hidden}"))
+            if folder in seen:
+                shared.append(f"{node} and {seen[folder]}")
+            seen[folder] = node
+        return shared
 
     def kill_raylet(self, node: str) -> None:
         """The node is lost; what Ray leaves of it is ended by the raylet's own end."""
@@ -126,7 +150,7 @@ class RayCluster:
     def close(self) -> None:
         """End every process of every node."""
         deadline = time.monotonic() + PATIENCE
-        while left := [process for process, *_ in self._processes()]:
+        while left := [process for process, *_ in self.processes()]:
             assert time.monotonic() < deadline, f"processes that do not end: {left}"
             for process in left:
                 with contextlib.suppress(ProcessLookupError):
@@ -135,11 +159,12 @@ class RayCluster:
         for starter in self._started.values():
             starter.wait()
 
-    def _wait_for_head(self) -> None:
-        log = self._hidden.parent / "node-0.log"
-        wait_until(lambda: b"Ray runtime started" in log.read_bytes(), "the head")
+    def _wait_for_node(self, number: int) -> None:
+        """A node can get actors only when it has registered with the head."""
+        log = self._hidden.parent / f"node-{number}.log"
+        wait_until(lambda: b"Ray runtime started" in log.read_bytes(), f"node {number}")
 
-    def _processes(self) -> Iterator[tuple[int, str, str]]:
+    def processes(self) -> Iterator[tuple[int, str, str]]:
         """The processes of this cluster: number, node, command."""
         sessions = {starter.pid: node for node, starter in self._started.items()}
         for entry in Path("/proc").iterdir():
@@ -154,6 +179,11 @@ class RayCluster:
                 yield int(entry.name), sessions[int(session)], command
 
 
+def _identity(folder: Path) -> tuple[int, int]:
+    found = folder.stat()
+    return found.st_dev, found.st_ino
+
+
 def wait_until(holds: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
@@ -161,8 +191,14 @@ def wait_until(holds: Callable[[], object], what: str, seconds: float = PATIENCE
         time.sleep(0.05)
 
 
+def can_hide() -> bool:
+    """Whether the system lets us give a process folders of its own."""
+    tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
+    return tried.returncode == 0
+
+
 def _hiding(folders: Sequence[Path], command: list[str]) -> list[str]:
-    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
+    if not can_hide():
         return command
     mounts = "; ".join(f"mkdir -p {each}; mount -t tmpfs none {each}" for each in folders)
     return ["unshare", "--mount", "sh", "-c", f'{mounts}; exec "$@"', "sh", *command]

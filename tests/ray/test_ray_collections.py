@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.ray.cluster import ROOT, RayCluster, driver, wait_until
+from tests.ray.cluster import ROOT, RayCluster, can_hide, driver, wait_until
 
 ROUNDS = int(os.environ.get("ROLLGYM_RAY_ROUNDS", "2"))
 REPEATS = 60
@@ -78,6 +78,12 @@ class Run:
         failures = self.folder / "rollouts_failures.jsonl"
         rows = map(msgspec.json.decode, failures.read_bytes().splitlines())
         return Counter(row["_ng_failure_class"] for row in rows)
+
+
+@pytest.mark.skipif(not can_hide(), reason="the system gives processes no folders of their own")
+def test_no_two_nodes_share_the_folder_of_the_run(cluster: RayCluster) -> None:
+    assert len(cluster.raylets()) == 3
+    assert cluster.shared_folders() == []
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_sessions_of_a_killed_browser_node_run_again_and_others_go_on(
     ]
 
     with driver(cluster, folder, command) as collecting:
-        wait_until(lambda: _busy(folder) >= 4, "episodes in the browsers", 300)
+        wait_until(lambda: _busy(folder, collecting) >= 4, "episodes in the browsers", 300)
         nodes = cluster.processes_called("ray::RayBrowserNode")
         assert len(nodes) == 3
         os.kill(nodes[0], signal.SIGKILL)
@@ -64,8 +65,9 @@ def _records(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _busy(folder: Path) -> int:
+def _busy(folder: Path, collecting: "subprocess.Popen[bytes]") -> int:
     """The episodes that have a browser, as the monitor shows them."""
+    assert collecting.poll() is None, (folder / "driver-0.log").read_text()
     for path in (folder / "out").rglob("monitor*.json"):
         snapshot = msgspec.json.decode(path.read_bytes())
         return sum(each["state"] == "running" for each in snapshot["live"])

@@ -46,7 +46,10 @@ _OPTIONS: dict[str, object] = {
     "processes": Annotated[int, msgspec.Meta(ge=1, le=MOST_PROCESSES)],
     "isolated": bool,
     "restarts": Annotated[int, msgspec.Meta(ge=0, le=MOST_RESTARTS)],
+    "ray_resources": dict[str, Annotated[float, msgspec.Meta(ge=0)]],
 }
+_OF_THE_LAUNCHER = frozenset({"restarts", "ray_resources"})
+"""The options that the server itself does not get."""
 
 
 def described_servers(layers: Layers) -> dict[str, str]:
@@ -218,7 +221,9 @@ class _Locator:
             self._instance,
             folder=folder,
             entrypoint=folder / entrypoint,
-            settings={name: value for name, value in settings.items() if name != "restarts"},
+            settings={
+                name: value for name, value in settings.items() if name not in _OF_THE_LAUNCHER
+            },
             **options,
         )
 

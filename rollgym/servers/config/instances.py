@@ -27,10 +27,11 @@ RESTARTS = 3
 class ServerInstance(msgspec.Struct, frozen=True):
     """One server: what it is, where its code or its URLs are, and how it is run.
 
-    `settings` is everything under the implementation's name, resolved, except `restarts`, which is
-    for the launcher; `places` has the file and line of each of them. An external server, which runs
-    elsewhere, has `urls`; all others have a `folder` and an `entrypoint`. Without `port` a server
-    gets a free one. Several processes have consecutive ports.
+    `settings` is everything under the implementation's name, resolved, except `restarts` and
+    `ray_resources`, which are for the launcher; `places` has the file and line of each of them. An
+    external server, which runs elsewhere, has `urls`; all others have a `folder` and an
+    `entrypoint`. Without `port` a server gets a free one. Several processes have consecutive ports.
+    `ray_resources` are what each of them needs on a Ray cluster.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ServerInstance(msgspec.Struct, frozen=True):
     processes: int = 1
     isolated: bool = False
     restarts: int = RESTARTS
+    ray_resources: dict[str, float] = {}
 
     @property
     def path(self) -> KeyPath:

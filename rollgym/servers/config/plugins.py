@@ -17,6 +17,7 @@ from pathlib import Path
 from traceback import walk_tb
 from types import ModuleType
 
+import msgspec
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -221,6 +222,17 @@ def find_folder(
     ]
     complete = (folder for folder in folders if (folder / entrypoint).is_file())
     return next(complete, folders[0] if folders else None)
+
+
+def located(instance: ServerInstance, cwd: Path) -> ServerInstance:
+    """The instance with the folder that its plug-in has on this machine, where that is another."""
+    if instance.entrypoint.is_file():
+        return instance
+    entrypoint = str(instance.entrypoint.relative_to(instance.folder))
+    folder = find_folder(instance.kind, instance.implementation, entrypoint, plugin_roots(cwd))
+    if folder is None:
+        return instance  # loading it gives the error message
+    return msgspec.structs.replace(instance, folder=folder, entrypoint=folder / entrypoint)
 
 
 def implementations(kind: ServerKind, roots: Iterable[Path]) -> set[str]:

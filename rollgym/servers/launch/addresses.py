@@ -8,12 +8,13 @@ SO_REUSEADDR), and gives the port to no other program.
 
 import asyncio
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rollgym.servers.client import RequestHandler, ServerClient
 from rollgym.servers.config.instances import Address, ServerInstance, listening_socket, port_advice
 from rollgym.servers.launch.records import StartError
+from rollgym.servers.replicas import Transport
 
 if TYPE_CHECKING:
     import aiohttp
@@ -31,10 +32,13 @@ class Directory:
     def __init__(
         self, urls: Mapping[str, Sequence[str]], tokens: Mapping[str, str] | None = None
     ) -> None:
-        self._urls = urls
+        self._urls = dict(urls)
         self._tokens = tokens or {}
         self._session: aiohttp.ClientSession | None = None
         self._clients: dict[str, ServerClient] = {}
+        self._called: set[str] = set()
+        self.moved: Callable[[Mapping[str, Sequence[str]]], object] = lambda _: None
+        """Called with the URLs of servers that have other ones now."""
 
     def add(self, name: str, server: RequestHandler) -> None:
         """From now on the server of this name is called directly."""
@@ -43,15 +47,16 @@ class Directory:
     def client(self, name: str) -> ServerClient:
         """Raises KeyError for an unknown name."""
         if name not in self._clients:
-            from rollgym.servers.http_client import Http, http_session  # noqa: PLC0415
-
-            urls = self._urls[name]
-            if self._session is None:
-                self._session = http_session()
-            token = self._tokens.get(name)
-            transports = [Http(url, self._session, token) for url in urls]
-            self._clients[name] = ServerClient(name, transports)
+            self._clients[name] = ServerClient(name, self._transports(name))
+            self._called.add(name)
         return self._clients[name]
+
+    def move(self, urls: Mapping[str, Sequence[str]]) -> None:
+        """From now on these servers are called at these URLs; each has as many as before."""
+        self._urls |= urls
+        for name in self._called & urls.keys():
+            self._clients[name].move(self._transports(name))
+        self.moved(urls)
 
     async def until_lost(self) -> None:
         """Never return: other processes look after these servers."""
@@ -61,6 +66,14 @@ class Directory:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
+
+    def _transports(self, name: str) -> list[Transport]:
+        from rollgym.servers.http_client import Http, http_session  # noqa: PLC0415
+
+        if self._session is None:
+            self._session = http_session()
+        token = self._tokens.get(name)
+        return [Http(url, self._session, token) for url in self._urls[name]]
 
 
 class ReservedPort:

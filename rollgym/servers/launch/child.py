@@ -14,15 +14,18 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from rollgym.engine import done_before, run
+from rollgym.servers.config.plugins import located
 from rollgym.servers.config.problems import ConfigError
 from rollgym.servers.isolation.child import end_with_parent, take_standard_streams
 from rollgym.servers.launch.addresses import Directory
 from rollgym.servers.launch.local_server import STOP_TIMEOUT, LocalServer, make_server
 from rollgym.servers.launch.logs import log_to
-from rollgym.servers.launch.records import StartError, StartRequest, StartResult
+from rollgym.servers.launch.records import Moved, StartError, StartRequest, StartResult
 from rollgym.servers.replicas import ReplicaRoute
 
 NOT_STARTED = 1
@@ -45,13 +48,13 @@ def main() -> NoReturn:
 async def _serve(request: StartRequest, launcher: "ParentProcess", results: BinaryIO) -> int:
     directory = Directory(request.urls, request.tokens)
     try:
-        server = make_server(request.instance, directory)
+        server = make_server(located(request.instance, Path.cwd()), directory)
         result = StartResult.of(server, request.instance.settings)
         token = request.tokens.get(request.instance.name)
         route = _route(request, directory)
         local = LocalServer(server, request.address, result, token, route)
         # From here on there is something to close. Until now SIGTERM ended the process.
-        stop = launcher.watch()
+        stop = launcher.watch(lambda line: directory.move(Moved.from_line(line).urls))
         try:
             if await done_before(stop, local.start()):
                 _send(results, result)
@@ -80,12 +83,15 @@ class ParentProcess:
         self.ended = False
         self._requests = requests
 
-    def watch(self) -> asyncio.Event:
-        """An event that is set when the launcher stops this process, or has ended."""
+    def watch(self, take: Callable[[bytes], object] = lambda _: None) -> asyncio.Event:
+        """An event that is set when the launcher stops this process, or has ended.
+
+        `take` gets each further line that the launcher sends.
+        """
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, stop.set)
         threading.Thread(
-            target=self._wait, args=(loop, stop), name="rollgym-launcher", daemon=True
+            target=self._wait, args=(loop, stop, take), name="rollgym-launcher", daemon=True
         ).start()
         return stop
 
@@ -93,11 +99,16 @@ class ParentProcess:
         """Kill this process and everything that it started, since the launcher no longer can."""
         os.killpg(os.getpgrp(), signal.SIGKILL)
 
-    def _wait(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-        while self._requests.read(1):
-            pass
-        self.ended = True
+    def _wait(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        stop: asyncio.Event,
+        take: Callable[[bytes], object],
+    ) -> None:
         try:
+            while line := self._requests.readline():
+                loop.call_soon_threadsafe(take, line)
+            self.ended = True
             loop.call_soon_threadsafe(stop.set)
         except RuntimeError:  # the loop has ended, and the process is about to
             return

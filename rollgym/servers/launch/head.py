@@ -8,7 +8,7 @@ both.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,6 +33,7 @@ CONFIG_PATH = "/global_config_dict_yaml"
 LARGEST_BODY = 1024
 SHUTDOWN_TIMEOUT = 0.5
 HEAD_TIMEOUT = 5.0
+MOVE_INTERVAL = 3.0
 HEALTH_TIMEOUT = 3.0
 _INTERPOLATION = re.compile(r"(\\*)\$\{")
 
@@ -109,16 +110,62 @@ def _literal(value: Any) -> Any:
 
 @asynccontextmanager
 async def connected_to(
-    records: Sequence[InstanceRecord], token: str | None = None
+    records: Sequence[InstanceRecord], token: str | None = None, head: Address | None = None
 ) -> AsyncIterator[Directory]:
-    """Clients of the servers that a head lists, for the block. The token is for its own servers."""
-    urls = {record.name: record.urls for record in records}
+    """Clients of the servers that a head lists, for the block. The token is for its own servers.
+
+    With `head`, the clients learn new addresses of servers on a cluster from it.
+    """
+    urls = _urls(records)
     own = [record.name for record in records if record.status is not ServerStatus.EXTERNAL]
-    directory = Directory(urls, dict.fromkeys(own, token) if token else {})
+    tokens = dict.fromkeys(own, token) if token else {}
+    on_cluster = any(replica.node for record in records for replica in record.replicas)
+    directory = (
+        _HeadDirectory(urls, tokens, head, token)
+        if head is not None and on_cluster
+        else Directory(urls, tokens)
+    )
     try:
         yield directory
     finally:
         await directory.close()
+
+
+class _HeadDirectory(Directory):
+    """Clients of servers on a cluster, where they may get other addresses."""
+
+    def __init__(
+        self,
+        urls: Mapping[str, Sequence[str]],
+        tokens: Mapping[str, str],
+        head: Address,
+        token: str | None,
+    ) -> None:
+        super().__init__(urls, tokens)
+        self._head = head
+        self._token = token
+
+    async def until_lost(self) -> None:
+        """Never return, and ask the head for new addresses meanwhile."""
+        known = dict(self._urls)
+        while True:
+            await asyncio.sleep(MOVE_INTERVAL)
+            try:
+                found = _urls(await fetch_records(self._head, self._token))
+            except NoHeadError:
+                continue
+            moved = {
+                name: urls
+                for name, urls in found.items()
+                if name in known and urls != known[name] and len(urls) == len(known[name])
+            }
+            if moved:
+                known |= moved
+                self.move(moved)
+
+
+def _urls(records: Sequence[InstanceRecord]) -> dict[str, list[str]]:
+    return {record.name: record.urls for record in records}
 
 
 async def fetch_records(head: Address, token: str | None = None) -> list[InstanceRecord]:

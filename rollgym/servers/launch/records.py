@@ -1,14 +1,15 @@
 """Messages between the launcher, the processes of servers and the head; errors of the launcher.
 
 A launcher and a server's process exchange lines of JSON. The process gets one `StartRequest`
-through its standard input, and then nothing more: the end of its input means that the launcher has
-ended. It sends one `StartResult` through its standard output. Credentials travel this way and never
-on the command line or in the environment, where other processes could read them.
+through its standard input, then a `Moved` when another server has a new address. The end of its
+input means that the launcher has ended. It sends one `StartResult` through its standard output.
+Credentials travel this way and never on the command line or in the environment, where other
+processes could read them.
 
 The head lists one `InstanceRecord` for each server, for collections and `ng_status`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,19 @@ def _to_path(_: type, value: object) -> Path:
     return Path(str(value))
 
 
+class Moved(msgspec.Struct, frozen=True):
+    """The URLs of servers of which a process has another address now, from the launcher."""
+
+    urls: Mapping[str, Sequence[str]]
+
+    def to_line(self) -> bytes:
+        return msgspec.json.encode(self) + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> "Moved":
+        return msgspec.json.decode(line, type=cls)
+
+
 class StartResult(msgspec.Struct, frozen=True):
     """The server is ready, or `error` says why not. `config` and `identity` are for its record."""
 
@@ -101,12 +115,17 @@ class ServerStatus(StrEnum):
 
 
 class ReplicaRecord(msgspec.Struct, frozen=True):
-    """One process or address of a server in the listing of the head."""
+    """One process or address of a server in the listing of the head.
+
+    `node` is its machine in a cluster. There, a process that was lost may come back with another
+    URL.
+    """
 
     url: str
     pid: int | None
     status: ServerStatus
     restarts: int = 0
+    node: str = ""
 
 
 class InstanceRecord(msgspec.Struct, frozen=True):

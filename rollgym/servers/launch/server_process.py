@@ -15,7 +15,7 @@ import sys
 from asyncio.subprocess import PIPE
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -39,10 +39,35 @@ END_TIMEOUT = 4.0
 KILL_TIMEOUT = 1.0
 TAIL_TIMEOUT = 0.5
 LONGEST_LINE = 1 << 16
-_COMMAND = (sys.executable, "-m", "rollgym.servers.launch.child")
+CHILD_COMMAND = (sys.executable, "-m", "rollgym.servers.launch.child")
 _STDOUT, _STDERR = 1, 2
 
 Announce = Callable[[str], None]
+
+
+class Child(Protocol):
+    """One process of a server, on this machine or elsewhere; its methods are those below."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+    @property
+    def tail(self) -> list[str]: ...
+
+    async def spawn(self) -> None: ...
+
+    async def ready(self) -> StartResult: ...
+
+    async def exited(self) -> str: ...
+
+    async def end(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def send(self, line: bytes) -> None: ...
+
+
+MakeChild = Callable[[StartRequest], Child]
 
 
 class ServerProcess:
@@ -53,8 +78,12 @@ class ServerProcess:
         request: StartRequest,
         announce: Announce,
         give_up: Callable[[ServerLostError], None],
+        make_child: MakeChild | None = None,
     ) -> None:
-        """`give_up` is called once, when all restarts of the instance are used up."""
+        """`give_up` is called once, when all restarts of the instance are used up.
+
+        `make_child` makes its processes elsewhere than on this machine.
+        """
         self.status = ServerStatus.STARTING
         self.restarts = 0
         self.result: StartResult | None = None
@@ -64,7 +93,8 @@ class ServerProcess:
         self._allowed = request.instance.restarts
         self._announce = announce
         self._give_up = give_up
-        self._child: ChildProcess | None = None
+        self._make_child: MakeChild = make_child or ChildProcess
+        self._child: Child | None = None
         self._watching: asyncio.Task[None] | None = None
 
     @property
@@ -94,8 +124,13 @@ class ServerProcess:
         if self._child is not None:
             self._child.kill()
 
-    async def _launch(self, within: float) -> "ChildProcess":
-        child = self._child = ChildProcess(self._request)
+    def send(self, line: bytes) -> None:
+        """Write a line to the standard input of a process that is ready."""
+        if self._child is not None and self.status is ServerStatus.READY:
+            self._child.send(line)
+
+    async def _launch(self, within: float) -> Child:
+        child = self._child = self._make_child(self._request)
         try:
             async with asyncio.timeout(within):
                 await child.spawn()
@@ -110,15 +145,15 @@ class ServerProcess:
         self.status = ServerStatus.READY
         return child
 
-    async def _watch(self, child: "ChildProcess", within: float) -> None:
-        current: ChildProcess | None = child
+    async def _watch(self, child: Child, within: float) -> None:
+        current: Child | None = child
         while current is not None:
             reason = await current.exited()
             await current.end()
             event = f"{self._name} (process {current.pid}) {reason}"
             current = await self._replace(with_tail(event, current.tail), within)
 
-    async def _replace(self, event: str, within: float) -> "ChildProcess | None":
+    async def _replace(self, event: str, within: float) -> Child | None:
         while self.restarts < self._allowed:
             pause = min(FIRST_PAUSE * PAUSE_GROWTH**self.restarts, LONGEST_PAUSE)
             self.restarts += 1
@@ -201,12 +236,16 @@ class ChildProcess:
         """Kill it and everything in its session, now."""
         self._pipes.kill()
 
+    def send(self, line: bytes) -> None:
+        """Write a line to its standard input."""
+        self._pipes.send(line)
+
     async def _spawn(self) -> None:
         loop = asyncio.get_running_loop()
         try:
             transport, _ = await loop.subprocess_exec(
                 lambda: self._pipes,
-                *_COMMAND,
+                *CHILD_COMMAND,
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
