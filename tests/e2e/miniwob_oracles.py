@@ -3,6 +3,9 @@
 An oracle has two hands that do the same. One is a session of the browser server, driven by actions
 of the action space; its episode is what counts. The other is a page of Playwright with the same
 task and seed, and so with the same layout: it is where the oracle reads positions and state.
+
+`Hands` acts by coordinates. `MarkedHands` acts by marks alone, always in the middle of an element,
+so it cannot do what needs a certain place inside one.
 """
 
 import colorsys
@@ -17,14 +20,16 @@ from webgym.actions.space import (
     Action,
     Click,
     Drag,
+    DragBy,
     Hover,
     HoverAndScroll,
+    Mark,
     Point,
     PressKeys,
     Type,
     Viewport,
 )
-from webgym.browser.contract.answers import Observe
+from webgym.browser.contract.answers import Box, Element, Observe
 from webgym.client.client import BrowserSession
 
 VIEWPORT = Viewport()
@@ -66,6 +71,9 @@ class Hands:
 
     async def drag(self, start: Spot, end: Spot) -> None:
         await self._act(Drag(_point(start), _point(end)))
+        await self._drag_on_page(start, end)
+
+    async def _drag_on_page(self, start: Spot, end: Spot) -> None:
         mouse = self._page.mouse
         await mouse.move(*_pixel(start))
         await mouse.down()
@@ -76,6 +84,9 @@ class Hands:
     async def type(self, spot: Spot, text: str) -> None:
         """Without Enter."""
         await self._act(Type(_point(spot), text, press_enter=False))
+        await self._type_on_page(spot, text)
+
+    async def _type_on_page(self, spot: Spot, text: str) -> None:
         await self._page.mouse.click(*_pixel(spot))
         await self._page.keyboard.type(text)
 
@@ -111,6 +122,53 @@ class Hands:
         assert answer.error is None, (str(action), answer.error)
 
 
+class MarkedHands(Hands):
+    """Acts on the smallest marked element at a spot."""
+
+    async def click(self, spot: Spot) -> None:
+        mark = await self._mark(spot)
+        await self._act(Click(Mark(mark.id)))
+        await self._page.mouse.click(*_middle(mark))
+
+    async def hover(self, spot: Spot) -> None:
+        await self._act(Hover(Mark((await self._mark(spot)).id)))
+        await self._page.mouse.move(*_pixel(spot))
+
+    async def drag(self, start: Spot, end: Spot) -> None:
+        mark = await self._mark(start)
+        x, y = _middle(mark)
+        right, down = (end[0] - x) / VIEWPORT.width, (end[1] - y) / VIEWPORT.height
+        offset = (right * FULL_SCALE, down * FULL_SCALE)
+        await self._act(DragBy(Mark(mark.id), offset))
+        await self._drag_on_page((x, y), end)
+
+    async def type(self, spot: Spot, text: str) -> None:
+        await self._act(Type(Mark((await self._mark(spot)).id), text, press_enter=False))
+        await self._type_on_page(spot, text)
+
+    async def scroll(self, area: str) -> None:
+        mark = await self._mark(await self.middle(area))
+        await self._act(HoverAndScroll(Mark(mark.id), "down"))
+        await self._page.evaluate(_SCROLL, area)
+
+    async def _mark(self, spot: Spot) -> Element:
+        answer = await self._session.step(None, Observe("set_of_marks", screenshot=None))
+        boxes = {each.id: each.box for each in answer.elements or ()}
+        there = [each for each in answer.elements or () if _holds(each.box, spot)]
+        assert there, f"no mark at {spot}: {boxes}"
+        return min(there, key=lambda each: each.box.width * each.box.height)
+
+
+def _holds(box: Box, spot: Spot) -> bool:
+    x, y = spot
+    across = box.x - 1 <= x <= box.x + box.width + 1
+    return across and box.y - 1 <= y <= box.y + box.height + 1
+
+
+def _middle(mark: Element) -> Spot:
+    return mark.box.x + mark.box.width / 2, mark.box.y + mark.box.height / 2
+
+
 def _pixel(spot: Spot) -> tuple[int, int]:
     return round(spot[0]), round(spot[1])
 
@@ -141,10 +199,11 @@ async def drag_that_way(hands: Hands) -> None:
 async def _drag_item(hands: Hands, start: int, end: int) -> None:
     """To the far half of the item at the end, so that the list makes room there."""
     (x, y), (to_x, to_y) = [await hands.middle("#sortable li", each) for each in (start, end)]
-    beyond = 4 if end > start else -4
-    right = beyond if abs(to_x - x) > 2 else 0
-    down = beyond if abs(to_y - y) > 2 else 0
-    await hands.drag((x, y), (to_x + right, to_y + down))
+    await hands.drag((x, y), (to_x + _beyond(to_x - x), to_y + _beyond(to_y - y)))
+
+
+def _beyond(distance: float) -> int:
+    return 0 if abs(distance) <= 2 else 4 if distance > 0 else -4
 
 
 _INNER_TEXTS = """(selector) =>
@@ -216,8 +275,8 @@ async def _place_shapes(hands: Hands, box: Callable[[str, str], int | None]) -> 
 
 async def draw_line(hands: Hands) -> None:
     x, y = await hands.middle("#circ")
-    across, down = (25, 0) if "horizontal" in hands.instruction else (0, 25)
-    await hands.drag((x - across, y - down), (x + across, y + down))
+    across, down = (40, 0) if "horizontal" in hands.instruction else (0, 40)
+    await hands.drag((x, y), (x + across, y + down))
     await hands.click_on("#controls button")
 
 
@@ -450,12 +509,16 @@ async def _pick_date(hands: Hands) -> None:
 async def text_editor(hands: Hands) -> None:
     bold = await hands.read(_INNER_TEXTS, "#query .bold")
     wanted, style = bold[0], bold[1].strip()
+    await hands.click_on(".ql-editor p")
     if wanted == "everything":
-        await hands.click_on(".ql-editor p")
         await hands.press("Control", "a")
     else:
-        start, end = await hands.read(_WORD, wanted)
-        await hands.drag(start, end)
+        words = (await hands.read(_INNER_TEXTS, ".ql-editor p"))[0].split(" ")
+        await hands.press("Control", "Home")
+        for _ in range(sum(len(word) + 1 for word in words[: words.index(wanted)])):
+            await hands.press("ArrowRight")
+        for _ in wanted:
+            await hands.press("Shift", "ArrowRight")
     buttons = {"bold": ".ql-bold", "italics": ".ql-italic", "underlined": ".ql-underline"}
     if style in buttons:
         await hands.click_on(f".ql-toolbar {buttons[style]}")
@@ -468,16 +531,6 @@ async def text_editor(hands: Hands) -> None:
 
 EDITOR_COLORS = {"red": "#e60000", "orange": "#ff9900", "yellow": "#ffff00", "green": "#008a00",
                  "blue": "#0066cc", "purple": "#9933ff"}  # fmt: skip
-_WORD = """(word) => {
-  const text = document.querySelector('.ql-editor p').firstChild, range = document.createRange();
-  const start = text.data.split(' ').reduce((at, each) =>
-    at.found || each === word ? { ...at, found: true } : { start: at.start + each.length + 1 },
-    { start: 0 }).start;
-  range.setStart(text, start);
-  range.setEnd(text, start + word.length);
-  const { left, top, width, height } = range.getClientRects()[0];
-  return [[left, top + height / 2], [left + width, top + height / 2]];
-}"""
 
 
 async def copy_paste(hands: Hands) -> None:
@@ -535,3 +588,10 @@ ORACLES: dict[str, Oracle] = {
     "choose-date-medium": choose_date,
     "choose-date-nodelay": choose_date,
 }
+BY_MARKS = ORACLES.keys() - {
+    "highlight-text",
+    "highlight-text-2",
+    "use-colorwheel",
+    "use-colorwheel-2",
+}
+"""The tasks that marks are enough for: not selecting text, not choosing a place in a picture."""

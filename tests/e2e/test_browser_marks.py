@@ -19,12 +19,16 @@ PAGE = """<style>.row { cursor: pointer } body { margin: 20px }</style>
 <p ondblclick="document.title = 'twice'">Written paragraph</p>
 <ul onmousedown="document.title = event.target.textContent">
   <li>Left</li><li>Middle</li><li>Right</li></ul>
+<p draggable=true>Card</p><p draggable=false>Fixed card</p><p id=target>Target</p>
+<div style="width: 200px; cursor: move"><b>Title bar</b></div>
+<div style="width: 20px; height: 20px; cursor: se-resize"></div>
 <script>
 for (const id of ['heard', 'link', 'reply', 'forward', 'menu', 'app', 'round', 'chart', 'board']) {
   document.getElementById(id).addEventListener('click', (event) => {
     document.title = `${id} ${event.target.textContent || event.target.getAttribute('fill') || ''}`;
   });
 }
+document.getElementById('target').addEventListener('drop', () => {});
 document.getElementById('property').onclick = () => { document.title = 'property' };
 document.addEventListener('click', () => {});
 </script>"""
@@ -56,6 +60,10 @@ def test_what_listens_for_clicks_is_marked_one_by_one(browser: Server) -> None:
             ("li", "Left"),
             ("li", "Middle"),
             ("li", "Right"),
+            ("p", "Card"),
+            ("p", "Target"),
+            ("div", "Title bar"),
+            ("div", ""),
         ]
         for name, title in {
             "Forward": "forward Forward",

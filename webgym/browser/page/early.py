@@ -38,7 +38,7 @@ CHANNEL = secrets.token_hex(8)
 
 CLICKS = (
     "click", "dblclick", "mousedown", "mouseup", "pointerdown", "pointerup", "touchstart",
-    "contextmenu",
+    "contextmenu", "drop",
 )  # fmt: skip
 """Events whose listeners show that an element can be used."""
 

@@ -155,7 +155,7 @@ function dropContainers(candidates) {
 }
 
 function hasOwnHandler(element) {
-  if (listening.has(element)) return true;
+  if (listening.has(element) || isDraggable(element)) return true;
   return hasAttribute(element, "onclick") || hasAttribute(element, "tabindex");
 }
 

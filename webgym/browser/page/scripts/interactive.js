@@ -11,13 +11,13 @@ const STRONG_TAGS = new Set(["a", "area", "button", "summary", "option", "video"
 // Finds all candidates; `isInteractive` filters them, which is faster than one exact selector.
 const INTERACTIVE_SELECTOR = [
   "a", "area", "button", "input", "select", "textarea", "summary", "video", "audio", "[role]",
-  "[onclick]", "[tabindex]", "[contenteditable]",
+  "[onclick]", "[tabindex]", "[contenteditable]", "[draggable]",
 ].join();
 
 // Listeners that are written as attributes; the early script notes all others.
 const LISTENER_ATTRIBUTES = [
   "[ondblclick]", "[onmousedown]", "[onmouseup]", "[onpointerdown]", "[onpointerup]",
-  "[ontouchstart]", "[oncontextmenu]",
+  "[ontouchstart]", "[oncontextmenu]", "[ondrop]",
 ].join();
 
 function isInteractive(element, tag) {
@@ -34,14 +34,27 @@ function isInteractive(element, tag) {
     const isPlace = !isHtml(element) || hasAttribute(element, "name");
     if (!isPlace && readText(element, 20, true)) return true;
   }
-  if (isUsed(element, tag)) return true;
+  if (isUsed(element, tag) || isDraggable(element)) return true;
   if (ROLES.has(attribute(element, "role")) || hasAttribute(element, "onclick")) return true;
   const stop = attribute(element, "tabindex");
   return stop !== null && !stop.trim().startsWith("-");
 }
 
-// Whether an element listens for clicks, and is not the whole page.
+// Whether an element listens for clicks or drops, and is not the whole page.
 const isUsed = (element, tag) => listening.has(element) && tag !== "html" && tag !== "body";
+
+// Whether the page lets people drag an element natively.
+const isDraggable = (element) => attribute(element, "draggable") === "true";
+
+// Cursors that promise a drag: of an item, a divider, the corner of an area.
+const DRAG_CURSOR = /^(?:grab|grabbing|move|all-scroll|[a-z]+-resize)$/;
+
+// Whether an element has such a cursor itself: what is inside it inherits the cursor.
+function isHandle(element, { cursor }) {
+  if (!DRAG_CURSOR.test(cursor)) return false;
+  const parent = flatParent(element);
+  return parent !== null && styleOf(parent).cursor !== cursor;
+}
 
 // Whether listening is the only sign that an element is interactive, or its role is that of a
 // container. Then it may only stand for the elements inside it.

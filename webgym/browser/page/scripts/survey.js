@@ -1,7 +1,7 @@
 // One walk over the page that finds interactive elements.
 //
 // Declared elements (links, fields, roles, tab stops) are found by one selector, and those that
-// listen for clicks are known. Elements that only look interactive (a pointer cursor), canvases
+// listen for clicks are known. Elements that only look interactive (by their cursor), canvases
 // that something listens for, and scrolling areas are found by style, but only in view,
 // because reading boxes and styles is expensive. Parts of the page that are out of view are walked
 // without reading them, and skipped once enough elements out of view are known.
@@ -139,7 +139,12 @@ class Survey {
       this.add(element, tag, element, pane, "weak", style);
       return;
     }
-    if (declared || style.cursor !== "pointer" || tag === "html") return;
+    if (declared || tag === "html") return;
+    if (style.cursor !== "pointer") {
+      const isLarge = areaOf(overlap(box, this.area)) > areaOf(this.area) / 2;
+      if (isHandle(element, style) && !isLarge) this.add(element, tag, element, pane, "weak", style);
+      return;
+    }
     if (this.splits(element, box)) return;
     level.covered = element;
     if (box.right - box.left < 6 || box.bottom - box.top < 6) return;
