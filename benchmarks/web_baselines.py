@@ -6,9 +6,9 @@ only cost them time; the trajectories are written when their episodes have ended
 
 *Lockstep* is synchronous steps, as loops over a batch of environments make them. The episodes of a
 batch begin together. All of them ask the model; when the slowest has its reply, all act in their
-browsers; when the slowest has its page, all ask the model again. Who has ended waits for the
-others, and the next batch begins when the last has ended. Within a batch everything that can happen
-at once does.
+browsers; when the slowest has its page, all ask the model again. Who has ended gets its verdict and
+waits for the others, and the next batch begins when the last has its verdict. Within a batch
+everything that can happen at once does.
 
 *Refill* is a plain asynchronous loop with slots: an episode opens its session, plays, closes the
 session and gets its verdict, and then the next begins in its slot.
@@ -62,7 +62,7 @@ class BaselineCollector:
                     InLockstep(self._agent, "decide", barrier),
                     BrowsersInLockstep(self._client, barrier),
                 )
-                ended = await asyncio.gather(*(self._play(worker, task, barrier) for task in batch))
+                ended = await asyncio.gather(*(self._play(worker, task) for task in batch))
                 self._write(ended)
                 outcomes += ended
         return outcomes
@@ -95,15 +95,9 @@ class BaselineCollector:
             unjudged=UnjudgedEpisodes(self._folder),
         )
 
-    async def _play(
-        self, worker: EpisodeWorker, task: Task, barrier: "Barrier | None" = None
-    ) -> Outcome:
+    async def _play(self, worker: EpisodeWorker, task: Task) -> Outcome:
         item = WorkItem(task, 0, derive_seed(self._seed, "rollout", task.index, 0))
-        try:
-            return await worker(item, 1, asyncio.get_running_loop().time() + EPISODE_SECONDS)
-        finally:
-            if barrier is not None:
-                barrier.leave()
+        return await worker(item, 1, asyncio.get_running_loop().time() + EPISODE_SECONDS)
 
     def _write(self, ended: Iterable[Outcome]) -> None:
         with (self._folder / "trajectories.jsonl").open("ab") as file:
@@ -167,7 +161,10 @@ class BrowsersInLockstep:
         return InLockstep(session, "step", self._barrier)
 
     async def release(self, session: InLockstep) -> None:
-        await self._browsers.release(session.inner)
+        try:
+            await self._browsers.release(session.inner)
+        finally:
+            self._barrier.leave()
 
 
 class Nobody:

@@ -3,6 +3,7 @@
 python -m benchmarks.web_contenders CASE    # CASE is the JSON of a Case
 """
 
+import asyncio
 import random
 import resource
 import sys
@@ -18,24 +19,29 @@ from benchmarks.web_baselines import BaselineCollector
 from rollgym.engine import run as run_loop
 from rollgym.records import Completed, Outcome, Row, Task
 from rollgym.store import journal_paths, read_records
+from webgym.models.evaluator import Evaluator
 from webgym.models.web_agent import WebAgent
+from webgym.policies.server import Latency
 from webgym.rollout.gym import AsyncWebGym
 from webgym.tasks.file import BUNDLED, TaskFile
 from webgym.tasks.task import WebTask
+from webgym.trajectory.records import EpisodeVerdict, Trajectory
 
 MODE: Literal["set_of_marks"] = "set_of_marks"
 MOST_DIFFICULT = 5
+JUDGE_REPLIES = 3
 Way = Literal["asynchronous", "refill", "lockstep"]
 WAYS: tuple[Way, ...] = get_args(Way)
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What to collect, with what, and where to."""
+    """What to collect, with what, and where to. `judge` is the latency of a judge's reply."""
 
     way: Way
     episodes: int
     sessions: int
     seed: int
+    judge: str
     folder: str
     sites_url: str
     browsers_url: str
@@ -56,6 +62,26 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     solved: int
     model: float
     browser: float
+
+
+class SlowEvaluator(Evaluator):
+    """The checks of the sites, with the time that a model takes as judge.
+
+    The judge of `webgym.models.assessment` needs three replies one after another to find that a
+    task is solved: about screenshots, about what they support, and about the facts.
+    """
+
+    def __init__(self, save_path: Path, latency: Latency, seed: int) -> None:
+        super().__init__(None, save_path)
+        self._latency = latency
+        self._seed = seed
+
+    async def evaluate(self, trajectory: Trajectory) -> EpisodeVerdict:
+        verdict = await super().evaluate(trajectory)
+        for reply in range(JUDGE_REPLIES):
+            seconds = self._latency.seconds(self._seed, "judge", trajectory.trajectory_index, reply)
+            await asyncio.sleep(seconds)
+        return verdict
 
 
 def drawn_tasks(count: int, seed: int) -> list[Task]:
@@ -90,6 +116,9 @@ def collect(case: Case) -> Told:
         save_path=Path(case.folder),
         vllm_server_url=case.policy_url,
     )
+    if case.judge:
+        latency = Latency.read(case.judge)
+        agent.evaluator = SlowEvaluator(Path(case.folder), latency, case.seed)
     cpu, began = _cpu(), time.perf_counter()
     outcomes = _outcomes(case, tasks, agent)
     wall, cpu = time.perf_counter() - began, _cpu() - cpu

@@ -15,11 +15,16 @@ those of wall times within a round. To keep the command within minutes, the mode
 on average, and tasks of the hardest difficulties are not drawn: with so few episodes, the longest
 one would decide how long a round takes in every way.
 
+Everything is measured twice. The sites check their tasks themselves, in milliseconds. *Judged* is
+the same with the time of a model as judge: three replies, each of which takes as long as one of the
+acting model.
+
 *CPU* is that of the browser server with all its processes and of the collecting process, from the
 start. It is compared with a plain Playwright script that plays the episodes of the first round
 again (see `web_playwright`).
 
     python -m benchmarks.web_rollouts            # all figures; exits 1 when a goal is missed
+    python -m benchmarks.web_rollouts --only-judged
     python -m benchmarks.web_rollouts --quick    # does everything once; its figures mean nothing
 """
 
@@ -72,7 +77,9 @@ class Result(NamedTuple):
     played: Played | None
 
 
-def contend(way: Way, plan: Plan, sigma: float, seed: int, *, play: bool = False) -> Result:
+def contend(
+    way: Way, plan: Plan, sigma: float, seed: int, *, judged: bool = False, play: bool = False
+) -> Result:
     """Collect in this way; with `play`, play it again with Playwright."""
     latency = f"lognormal:{plan.thinks:g}:{sigma:g}"
     with (
@@ -84,6 +91,7 @@ def contend(way: Way, plan: Plan, sigma: float, seed: int, *, play: bool = False
             episodes=plan.episodes,
             sessions=plan.sessions,
             seed=seed,
+            judge=latency if judged else "",
             folder=name,
             sites_url=servers.sites.url,
             browsers_url=servers.browsers.url,
@@ -109,11 +117,11 @@ def _run(answer: type[T], module: str, *arguments: str) -> T:
     return msgspec.json.decode(done.stdout.splitlines()[-1], type=answer)
 
 
-def compare(figures: Figures, plan: Plan) -> None:
+def compare(figures: Figures, plan: Plan, *, judged: bool) -> None:
     """Collect in all ways and report the figures."""
     for sigma in plan.sigmas:
-        rounds = [collect_round(plan, sigma, seed) for seed in range(plan.rounds)]
-        name = f"web.sigma_{sigma:g}"
+        rounds = [collect_round(plan, sigma, seed, judged=judged) for seed in range(plan.rounds)]
+        name = f"web.judged.sigma_{sigma:g}" if judged else f"web.sigma_{sigma:g}"
         for way in WAYS[1:]:
             ratios = [each[way].told.wall / each["asynchronous"].told.wall for each in rounds]
             goal = GOAL if plan is FULL else None
@@ -129,12 +137,13 @@ def compare(figures: Figures, plan: Plan) -> None:
                 report_playwright(figures, each["asynchronous"], played)
 
 
-def collect_round(plan: Plan, sigma: float, seed: int) -> dict[Way, Result]:
+def collect_round(plan: Plan, sigma: float, seed: int, *, judged: bool) -> dict[Way, Result]:
     """All ways, in an order that changes from round to round."""
     order = WAYS[seed % len(WAYS) :] + WAYS[: seed % len(WAYS)]
-    first = seed == 0 and sigma == plan.sigmas[0]
+    first = seed == 0 and sigma == plan.sigmas[0] and not judged
     return {
-        way: contend(way, plan, sigma, seed, play=first and way == "asynchronous") for way in order
+        way: contend(way, plan, sigma, seed, judged=judged, play=first and way == "asynchronous")
+        for way in order
     }
 
 
@@ -166,10 +175,14 @@ def report(figures: Figures, name: str, results: list[Result], plan: Plan) -> No
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the collection of web rollouts.")
     parser.add_argument("--quick", action="store_true", help="do everything once, on few tasks")
-    quick: bool = parser.parse_args().quick
+    help_text = "leave out what has no judge"
+    parser.add_argument("--only-judged", action="store_true", help=help_text)
+    args = parser.parse_args()
     figures = Figures()
-    compare(figures, QUICK if quick else FULL)
-    if not quick:
+    for judged in (False, True):
+        if not args.only_judged or judged:
+            compare(figures, QUICK if args.quick else FULL, judged=judged)
+    if not args.quick:
         figures.exit()
 
 
