@@ -148,7 +148,14 @@ class ExactTokens:
         ids, room = await self._rendered(chat, deadline)
         asked = {"model": chat.get("model"), "tokens": ids}
         answer = _OBJECT.decode(await self._post(f"{_ROOT}/detokenize", asked, deadline))
-        return str(answer.get("prompt")), room
+        match answer.get("prompt"):
+            case str(text):
+                return text, room
+        raise ModelMalformedError(
+            "the answer of /detokenize has no text as `prompt`: only llama.cpp and vLLM can "
+            "continue from tokens; set `continue_from_tokens: false`",
+            retryable=False,
+        )
 
     async def _tokenize(
         self, text: str, deadline: float | None, *, whole: bool = False
@@ -267,7 +274,7 @@ def require_tokens(item: JsonObject) -> None:
     if missing:
         raise ModelMalformedError(
             f"the model server did not return {' and '.join(missing)}, which "
-            "return_token_id_information asks for; use llama.cpp, or a version of vLLM that "
-            "supports `return_token_ids`",
+            "return_token_id_information asks for; use llama.cpp, or a version of vLLM or SGLang "
+            "that supports `return_token_ids`",
             retryable=False,
         )

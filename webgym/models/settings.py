@@ -49,7 +49,7 @@ class ModelInterface(msgspec.Struct, frozen=True, kw_only=True):
     extra: Params = {}
 
     def sends(self, parameter: str) -> bool:
-        """Whether the parameter is sent if the settings do not name it."""
+        """Whether the parameter is sent also with its default value."""
         return self.common_parameters is None or parameter in self.common_parameters
 
 
@@ -145,13 +145,15 @@ class PolicySettings(SettingsSection):
     def params(self, interface: ModelInterface) -> Params:
         """The parameters of every request to a model with this interface.
 
-        Some interfaces send a parameter only if the settings name it.
+        Some interfaces send a parameter only if it has another value than the default. That it is
+        set does not matter: the files of a configuration set all of them.
         """
+        fields = type(self).model_fields
         sampling = {
             parameter: getattr(self, name)
             for name, parameter in _PARAMETERS.items()
             if interface.is_sampled
-            and (interface.sends(parameter) or name in self.model_fields_set)
+            and (interface.sends(parameter) or getattr(self, name) != fields[name].default)
         }
         return self.request({**interface.extra, **sampling})
 
@@ -229,11 +231,7 @@ class LocalModelSettings(SettingsSection):
         The bundled model as it comes adds nothing. Raises WeightsError.
         """
         digests = {"model_sha256": self.model_path, "chat_template_sha256": self.chat_template}
-        found: dict[str, object] = {
-            name: file_digest(path) for name, path in digests.items() if path is not None
-        }
-        default = type(self).model_fields["context"].default
-        return found | ({} if self.context == default else {"context": self.context})
+        return {name: file_digest(path) for name, path in digests.items() if path is not None}
 
 
 class ModelCallSettings(SettingsSection):

@@ -65,8 +65,13 @@ def test_nothing_about_sampling_is_sent_to_a_baseline() -> None:
     assert PolicySettings(temperature=1.0, top_k=2).params(interface_of("baseline")) == {}
 
 
-def test_a_text_model_gets_only_common_parameters() -> None:
-    assert set(PolicySettings().params(interface_of("text"))) == {"temperature", "max_tokens"}
+def test_a_model_that_may_be_anywhere_gets_only_common_parameters() -> None:
+    configured = PolicySettings.model_validate(PolicySettings().model_dump())  # as files do
+    changed = configured.model_copy(update={"top_p": 0.5})
+    for model_type in ("text", "vision"):
+        sent = configured.params(interface_of(model_type))
+        assert sent.keys() == {"temperature", "max_tokens"}
+        assert changed.params(interface_of(model_type)) == {**sent, "top_p": 0.5}
 
 
 def test_the_model_type_says_whether_the_model_thinks_and_sees() -> None:
