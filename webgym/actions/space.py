@@ -172,7 +172,7 @@ class Select(Action, frozen=True):
     """A list at a point needs the option; among marks, an option has its own number."""
 
     key = "select"
-    meaning = "choose from a drop-down list by the text of the option; marks: or by its own number"
+    meaning = "choose an option of a drop-down list"
     verbs = both("select")
     needs_with_coordinates = frozenset({"option"})
     target: Target

@@ -45,9 +45,10 @@ _AIM: dict[InteractionMode, str] = {
     "coordinates": f"""\
 A coordinate is [x, y], both from 0 to {FULL_SCALE} whatever the size of the screen: [0, 0] is \
 its upper left corner, [{FULL_SCALE}, {FULL_SCALE}] its lower right one. Aim at the middle of \
-things. `select` chooses from a drop-down list.""",
+things. `select` takes the coordinate of a list and the text of the option.""",
     "set_of_marks": """\
-An element is named by its number alone. Never use a number that this round does not show.""",
+An element is named by its number alone. Never use a number that this round does not show. \
+`select` takes the number of an option, or the number of a list and the text of the option.""",
 }
 _TYPING = """\
 Typing needs no click before it. It replaces what the field holds, then presses Enter, which may \

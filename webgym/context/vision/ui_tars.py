@@ -60,7 +60,7 @@ class UiTarsFormat(ScreenFormat):
             "screenshots, and you do the next action of the task.\n\n"
             "## Output Format\nThought: ...\nAction: ...\n\n"
             f"## Action Space\n{actions}\n\n"
-            f"Coordinates go from 0 to {width} and {height}."
+            f"x goes from 0 to {width}, y from 0 to {height}."
         )
 
     def read_action(
