@@ -11,14 +11,14 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rollgym.cli.plan import TaskSource, show_plan
 from rollgym.cli.process import say_beside
-from rollgym.cli.rollout_settings import RolloutSettings
+from rollgym.cli.rollout_settings import CompleteSettings, RolloutSettings
 from rollgym.cli.summary import (
     OVERRIDES,
     ResumeOptions,
@@ -76,7 +76,7 @@ MakeWorker = Callable[[Collecting], AbstractAsyncContextManager[Worker]]
 
 def run_collection(
     source: TaskSource,
-    settings: RolloutSettings,
+    settings: CompleteSettings,
     servers: CollectionServers,
     config: Mapping[str, Any],
     make_worker: MakeWorker,
@@ -98,7 +98,7 @@ def run_collection(
     if settings.dry_run:
         return show_plan(source, settings, servers, config, options=options)
     with (
-        _removed_if_refused(paths, shard),
+        removed_if_refused(paths, shard),
         ProgressObserver(sys.stderr) as progress,
         open_run(
             paths.run,
@@ -112,7 +112,7 @@ def run_collection(
             advice=options.advice,
         ) as store,
     ):
-        for note in _opening_notes(store):
+        for note in opening_notes(store):
             print(note, file=sys.stderr)
         if not settings.resume:
             rename_old_files(paths)
@@ -125,13 +125,13 @@ def run_collection(
                 observers.append(open_tracing(settings.otel_endpoint, store.manifest.run_id))
             work = _collect(store, settings, servers, make_worker, (files, *observers))
             coverage = run(work)
-        metrics = _final_metrics(progress, coverage, store)
-    _print_summary(metrics, coverage, paths, options)
+        metrics = final_metrics(progress, coverage, store)
+    print_summary(metrics, coverage, paths, options)
     return coverage.exit_status
 
 
 @contextmanager
-def _removed_if_refused(paths: RolloutPaths, shard: Shard) -> Iterator[None]:
+def removed_if_refused(paths: RolloutPaths, shard: Shard = WHOLE) -> Iterator[None]:
     """Leave nothing of a new run that was refused before its first rollout.
 
     Its identity has the settings that were refused, so the corrected command could not continue it.
@@ -170,32 +170,50 @@ def require_safe_output(
 
 async def _collect(
     store: RunStore,
-    settings: RolloutSettings,
+    settings: CompleteSettings,
     servers: CollectionServers,
     make_worker: MakeWorker,
     observers: tuple[RolloutFiles, *tuple[Observer, ...]],
 ) -> Coverage:
-    files, stop = observers[0], Stop()
-    with _requests_logged_to(store.directory / SERVER_LOG):
-        async with servers.connect() as directory:
-            clients = directory.client
-            async with make_worker(Collecting(directory, store, stop)) as worker:
-                with stopping_on_signals(stop.request, requests=StopLevel.NOW, hangup=False):
-                    watching = asyncio.ensure_future(_watch(directory, stop))
-                    try:
-                        coverage = await collect(
-                            store.inputs, worker, store, settings.policy, observers, stop=stop
-                        )
-                    finally:
-                        watching.cancel()
-                        await asyncio.wait((watching,))
-            missed = files.name in coverage.dropped_events
-            await asyncio.to_thread(files.finish, missed=missed)
-            notes = []
-            if not settings.disable_aggregation:
-                notes = await _write_aggregate_metrics(store, servers, clients, files)
+    files = observers[0]
+    async with connected(store, servers) as directory:
+        async with working(directory, store, make_worker) as (worker, stop):
+            coverage = await collect(
+                store.inputs, worker, store, settings.policy, observers, stop=stop
+            )
+        missed = files.name in coverage.dropped_events
+        await asyncio.to_thread(files.finish, missed=missed)
+        notes = []
+        if not settings.disable_aggregation:
+            notes = await _write_aggregate_metrics(store, servers, directory.client, files)
     print_notes(notes)
     return coverage
+
+
+@asynccontextmanager
+async def connected(
+    store: RunStore, servers: CollectionServers
+) -> AsyncIterator[Fleet | Directory]:
+    """The servers, which run during the block; their failed requests are logged beside the run."""
+    with _requests_logged_to(store.directory / SERVER_LOG):
+        async with servers.connect() as directory:
+            yield directory
+
+
+@asynccontextmanager
+async def working(
+    servers: Fleet | Directory, store: RunStore, make_worker: MakeWorker
+) -> AsyncIterator[tuple[Worker, Stop]]:
+    """A worker, and the request to stop: by Ctrl-C, or when a server is lost."""
+    stop = Stop()
+    async with make_worker(Collecting(servers, store, stop)) as worker:
+        with stopping_on_signals(stop.request, requests=StopLevel.NOW, hangup=False):
+            watching = asyncio.ensure_future(_watch(servers, stop))
+            try:
+                yield worker, stop
+            finally:
+                watching.cancel()
+                await asyncio.wait((watching,))
 
 
 def print_notes(notes: Iterable[str]) -> None:
@@ -243,7 +261,7 @@ def _requests_logged_to(path: Path) -> Iterator[None]:
         handler.close()
 
 
-def _final_metrics(progress: ProgressObserver, coverage: Coverage, store: RunStore) -> LiveMetrics:
+def final_metrics(progress: ProgressObserver, coverage: Coverage, store: RunStore) -> LiveMetrics:
     """The live numbers if they are known to be complete, else those of the files.
 
     They are incomplete when events were dropped, when the observer was abandoned, and when other
@@ -263,13 +281,13 @@ def _agree(summary: Summary, coverage: Coverage) -> bool:
     return counted == covered
 
 
-def _announce(source: TaskSource, paths: RolloutPaths, settings: RolloutSettings) -> None:
+def _announce(source: TaskSource, paths: RolloutPaths, settings: CompleteSettings) -> None:
     counts = f"{format_count(source.tasks, 'task')}, {format_count(source.rollouts, 'rollout')}"
     part = f", of which shard {settings.shard}," if settings.shard else ""
-    print(f"{counts}{part} into {_relative(paths.output)}", file=sys.stderr)
+    print(f"{counts}{part} into {relative_path(paths.output)}", file=sys.stderr)
 
 
-def _opening_notes(store: RunStore) -> Iterator[str]:
+def opening_notes(store: RunStore) -> Iterator[str]:
     """What there is to say about a run that was continued."""
     if store.torn:
         yield str(store.torn)
@@ -285,7 +303,7 @@ def _opening_notes(store: RunStore) -> Iterator[str]:
         yield f"continuing: {done} of {store.inputs.expected} done"
 
 
-def _print_summary(
+def print_summary(
     metrics: LiveMetrics, coverage: Coverage, paths: RolloutPaths, options: ResumeOptions
 ) -> None:
     """Print the block of JSON to standard output; the rest is beside it on a terminal only."""
@@ -293,30 +311,30 @@ def _print_summary(
     meaning, advice = explain_coverage(coverage, options, summary.counts.successes)
     if FailureKind.VERIFIER in summary.failures_by_kind:
         advice += (
-            f" `rollgym reverify +input_jsonl_fpath={_relative(paths.failures)} …` scores those "
-            "that only lack a verdict, without calling the model."
+            f" `rollgym reverify +input_jsonl_fpath={relative_path(paths.failures)} …` scores "
+            "those that only lack a verdict, without calling the model."
         )
     block, *lines = summary_lines(metrics)
-    lines += [*_file_lines(paths), *_notes(coverage)]
+    lines += [*file_lines(paths), *_coverage_notes(coverage)]
     lines += [coverage.describe_tasks(), str(coverage)]
     lines += [f"exit status {coverage.exit_status:d}: {meaning}", advice]
     print(block, flush=True)
     say_beside("\n".join(lines))
 
 
-def _file_lines(paths: RolloutPaths) -> Iterator[str]:
-    yield f"rollouts:          {_relative(paths.output)}"
-    yield f"failed attempts:   {_relative(paths.failures)}"
-    yield f"inputs as sent:    {_relative(paths.materialized_inputs)}"
+def file_lines(paths: RolloutPaths) -> Iterator[str]:
+    yield f"rollouts:          {relative_path(paths.output)}"
+    yield f"failed attempts:   {relative_path(paths.failures)}"
+    yield f"inputs as sent:    {relative_path(paths.materialized_inputs)}"
     if paths.aggregate_metrics.exists():
-        yield f"aggregate metrics: {_relative(paths.aggregate_metrics)}"
-    yield f"journal:           {_relative(paths.run)}/"
+        yield f"aggregate metrics: {relative_path(paths.aggregate_metrics)}"
+    yield f"journal:           {relative_path(paths.run)}/"
     if (paths.run / SERVER_LOG).exists():
-        yield f"failed requests:   {_relative(paths.run / SERVER_LOG)}"
-    yield f"look at them:      ng_viewer +jsonl_fpath={shlex.quote(_relative(paths.output))}"
+        yield f"failed requests:   {relative_path(paths.run / SERVER_LOG)}"
+    yield f"look at them:      ng_viewer +jsonl_fpath={shlex.quote(relative_path(paths.output))}"
 
 
-def _notes(coverage: Coverage) -> Iterable[str]:
+def _coverage_notes(coverage: Coverage) -> Iterable[str]:
     if coverage.abandoned == 1:
         yield "1 worker ignored its cancellation and was abandoned"
     elif coverage.abandoned:
@@ -325,7 +343,7 @@ def _notes(coverage: Coverage) -> Iterable[str]:
         yield "all rollouts were collected before: nothing had to run"
 
 
-def _relative(path: Path) -> str:
+def relative_path(path: Path) -> str:
     """The path from the working directory, where it lies inside."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith(os.pardir) else relative

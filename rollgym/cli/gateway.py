@@ -1,7 +1,5 @@
 """`rollgym gateway`: a base URL and a key for every rollout of an agent that you run yourself."""
 
-import os
-import re
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -55,16 +53,13 @@ async def _serve(arguments: Namespace) -> int:
     import asyncio  # noqa: PLC0415
 
     from rollgym.cli.found_configs import model_configuration  # noqa: PLC0415
+    from rollgym.cli.listening import listening_token  # noqa: PLC0415
     from rollgym.engine import done_before, stopping_on_signals  # noqa: PLC0415
-    from rollgym.servers.access import is_loopback  # noqa: PLC0415
     from rollgym.servers.gateway.open_sessions import OpenGateway  # noqa: PLC0415
     from rollgym.servers.launch.fleet import started_in_process  # noqa: PLC0415
     from rollgym.servers.launch.records import StartError  # noqa: PLC0415
-    from rollgym.store import RefusedError  # noqa: PLC0415
 
-    token = _variable(arguments.token_env)
-    if token is None and not is_loopback(arguments.host):
-        raise RefusedError(f"--host {arguments.host} needs a token: name it with --token-env")
+    token = listening_token(arguments.host, arguments.token_env)
     config, model = model_configuration(
         arguments.config,
         url=arguments.model_url,
@@ -95,18 +90,3 @@ async def _serve(arguments: Namespace) -> int:
                 say(f"The gateway is ready at {gateway.url} until Ctrl-C")
                 await done_before(stop, servers.until_lost())
     return 0
-
-
-def _variable(name: str | None) -> str | None:
-    """Raises RefusedError where the variable is not set."""
-    from rollgym.store import RefusedError  # noqa: PLC0415
-
-    if name is None:
-        return None
-    value = os.environ.get(name, "")
-    if not re.fullmatch(r"[!-~]{16,}", value):
-        raise RefusedError(
-            f"--token-env: the variable {name} has no token of at least 16 visible characters; "
-            "make one with `openssl rand -hex 24`"
-        )
-    return value

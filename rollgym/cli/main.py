@@ -56,6 +56,7 @@ class _Command(NamedTuple):
 _OVERRIDE_COMMANDS = (
     _Command("run", "rollgym.cli.ng_run", "start servers and keep them running (ng_run)"),
     _Command("collect", "rollgym.cli.collect", "collect rollouts (ng_collect_rollouts)"),
+    _Command("serve-rollouts", "rollgym.cli.serve_rollouts", "groups of rollouts for a trainer"),
     _Command("reverify", "rollgym.cli.reverify", "score stored rollouts again, without a model"),
     _Command("demo", "rollgym.cli.demo", "collect a bundled example, without a model"),
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rollgym.cli.rollout_settings import RolloutSettings
+from rollgym.cli.rollout_settings import CompleteSettings
 from rollgym.cli.summary import ResumeOptions, format_count
 from rollgym.monitor import recount
 from rollgym.rollouts.inputs import PreparedInputs
@@ -26,7 +26,7 @@ TaskSource = PreparedInputs | StoredRollouts
 
 def show_plan(
     source: TaskSource,
-    settings: RolloutSettings,
+    settings: CompleteSettings,
     servers: CollectionServers,
     config: Mapping[str, Any],
     *,
@@ -48,13 +48,13 @@ def show_plan(
     return 0
 
 
-def _place(settings: RolloutSettings) -> str:
+def _place(settings: CompleteSettings) -> str:
     return "run by this command" if settings.config_paths else "of ng_run"
 
 
 def _run(
     source: TaskSource,
-    settings: RolloutSettings,
+    settings: CompleteSettings,
     config: Mapping[str, Any],
     paths: RolloutPaths,
     options: ResumeOptions,

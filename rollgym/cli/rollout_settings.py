@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
+import msgspec
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -57,7 +58,7 @@ class FlagName(NamedTuple):
 
 
 class RolloutSettings(BaseModel):
-    """One field for each option; `null` means the default."""
+    """The options of every command that makes rollouts; `null` means the default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -83,9 +84,6 @@ class RolloutSettings(BaseModel):
     dry_run: bool = Field(
         False, description="check everything, print what would run, and start nothing"
     )
-    disable_aggregation: bool = Field(False, description="write no file of aggregate metrics")
-    retry_failed: bool = Field(False, description="when resuming, run failed rollouts again")
-    retry_omitted: bool = Field(False, description="when resuming, run omitted rollouts again")
     max_attempts: Count | None = Field(
         None, description="attempts at each rollout (null: 2 to 8, by failure kind)"
     )
@@ -117,17 +115,7 @@ class RolloutSettings(BaseModel):
     otel_endpoint: str | None = Field(
         None, description="OTLP endpoint for spans, as in http://127.0.0.1:4318 (null: none)"
     )
-    completion_threshold: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="share of rollouts with an outcome after which the rest may be omitted"
-    )
-    completion_grace_period: NonNegativeSeconds = Field(
-        120.0, description="seconds that the rest may still take then"
-    )
     seed: int = Field(0, description="random seed for sampling and retries")
-    shard: Shard | None = Field(None, description="i/n: collect only part i of n, counted from 0")
-    materialize_repeats: bool = Field(
-        False, description="write the inputs as sent once per rollout instead of once per task"
-    )
     config_paths: Annotated[list[str] | None, FlagName("--config")] = Field(
         None,
         description="config files of servers to run here (null: the servers of ng_run)",
@@ -148,11 +136,6 @@ class RolloutSettings(BaseModel):
         if values.get("resume") not in (None, other):
             raise ValueError("resume and resume_from_cache are the same option: give one of them")
         return {**values, "resume": other}
-
-    @field_validator("shard", mode="before")
-    @classmethod
-    def _read_shard(cls, value: object) -> object:
-        return value if value is None or isinstance(value, Shard) else Shard.parse(str(value))
 
     @field_validator("prices", mode="before")
     @classmethod
@@ -192,13 +175,42 @@ class RolloutSettings(BaseModel):
             attempt_timeout=self.attempt_timeout or self.rollout_timeout or usual.attempt_timeout,
             rollout_timeout=self.rollout_timeout
             or max(usual.rollout_timeout, self.attempt_timeout or 0.0),
-            completion_threshold=self.completion_threshold,
-            completion_grace_period=self.completion_grace_period,
             max_same_failures=self.max_same_failures,
             refills=self.refills,
             max_tokens=self.max_tokens,
             max_cost=self.max_cost,
             prices=self.prices or Prices(),
+        )
+
+
+class CompleteSettings(RolloutSettings):
+    """The further options of a command whose tasks are known when it starts."""
+
+    disable_aggregation: bool = Field(False, description="write no file of aggregate metrics")
+    retry_failed: bool = Field(False, description="when resuming, run failed rollouts again")
+    retry_omitted: bool = Field(False, description="when resuming, run omitted rollouts again")
+    completion_threshold: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="share of rollouts with an outcome after which the rest may be omitted"
+    )
+    completion_grace_period: NonNegativeSeconds = Field(
+        120.0, description="seconds that the rest may still take then"
+    )
+    shard: Shard | None = Field(None, description="i/n: collect only part i of n, counted from 0")
+    materialize_repeats: bool = Field(
+        False, description="write the inputs as sent once per rollout instead of once per task"
+    )
+
+    @field_validator("shard", mode="before")
+    @classmethod
+    def _read_shard(cls, value: object) -> object:
+        return value if value is None or isinstance(value, Shard) else Shard.parse(str(value))
+
+    @property
+    def policy(self) -> Policy:
+        return msgspec.structs.replace(
+            super().policy,
+            completion_threshold=self.completion_threshold,
+            completion_grace_period=self.completion_grace_period,
         )
 
     @property
@@ -211,14 +223,11 @@ _SAMPLING = {"temperature": (int, float), "top_p": (int, float), "max_output_tok
 """The parameters of requests that are numbers, with their types."""
 
 
-class CollectSettings(RolloutSettings):
-    """The further options of `ng_collect_rollouts`."""
+class AgentSettings(RolloutSettings):
+    """The further options of commands that run agents."""
 
     agent_name: Annotated[str | None, FlagName("--agent", "-a")] = Field(
         None, description="agent for rows without an agent_ref (null: the only one there is)"
-    )
-    num_repeats: Count | dict[str, Count] | None = Field(
-        None, description="rollouts of each row (null: 1), or by agent: {_default: 1, name: 4}"
     )
     responses_create_params: dict[str, Any] = Field(
         {},
@@ -267,7 +276,15 @@ class CollectSettings(RolloutSettings):
         return value
 
 
-class ReverifySettings(RolloutSettings):
+class CollectSettings(AgentSettings, CompleteSettings):
+    """The further options of `ng_collect_rollouts`."""
+
+    num_repeats: Count | dict[str, Count] | None = Field(
+        None, description="rollouts of each row (null: 1), or by agent: {_default: 1, name: 4}"
+    )
+
+
+class ReverifySettings(CompleteSettings):
     """The further options of `rollgym reverify`."""
 
     replay_tools: bool | None = Field(

@@ -38,13 +38,13 @@ from rollgym.engine.stop import AttemptTimeouts, Stop, StopLevel, stopping_on_si
 from rollgym.engine.supervisor import Signal, Supervisor
 from rollgym.engine.suspects import Suspects
 from rollgym.engine.work import (
-    EngineError,
     Halt,
     LiveSource,
     OpenRollout,
     Source,
     SourceError,
     Worker,
+    main_error,
 )
 from rollgym.records import (
     TRAITS,
@@ -57,7 +57,7 @@ from rollgym.records import (
     RolloutKey,
     derive_seed,
 )
-from rollgym.store import InFlightMarks, RunStore, StoreError, cause_of, reduced
+from rollgym.store import InFlightMarks, RunStore, cause_of, reduced
 
 OPEN_PER_SLOT = 2
 STRAGGLER_RUNNING = "cancelled when enough other rollouts had finished"
@@ -131,19 +131,12 @@ async def collect(
                 for service in syncing:
                     service.cancel()
         except BaseExceptionGroup as group:
-            error = _main_error(group)
+            error = main_error(group)
             error.add_note(f"Rollouts when it stopped: {collection.coverage()}")
             raise error from error.__cause__
         finally:
             await collection.close()
         return collection.coverage()
-
-
-def _main_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error to raise: a known one, or the only one, or the whole group."""
-    known = group.subgroup((StoreError, EngineError))
-    chosen = known or group
-    return chosen.exceptions[0] if known or len(chosen.exceptions) == 1 else group
 
 
 class _Collection:

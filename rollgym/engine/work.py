@@ -12,6 +12,7 @@ from typing import Protocol
 import msgspec
 
 from rollgym.records import Failed, Omitted, Outcome, RolloutKey, Task
+from rollgym.store import StoreError
 
 
 class EngineError(Exception):
@@ -24,6 +25,13 @@ class SourceError(EngineError):
 
 class StuckWorkersError(EngineError):
     """Too many workers ignored their cancellation and are still running."""
+
+
+def main_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error of a task group to raise: a known one, or the only one, or the whole group."""
+    known = group.subgroup((StoreError, EngineError))
+    chosen: BaseExceptionGroup[BaseException] = known or group
+    return chosen.exceptions[0] if known or len(chosen.exceptions) == 1 else group
 
 
 class WorkItem(msgspec.Struct, frozen=True):

@@ -61,9 +61,14 @@ class ProgressObserver(Closable):
         self,
         stream: TextIO,
         *,
+        endless: bool = False,
         line_interval: float = LINE_INTERVAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`endless` says that the number of rollouts is not known."""
+        self.further: tuple[str, ...] = ()
+        """Items of the command, which may be set at any time."""
+        self._endless = endless
         self.metrics = LiveMetrics()
         self._clock = clock
         self._lock = threading.Lock()
@@ -108,8 +113,11 @@ class ProgressObserver(Closable):
             finished = self.metrics.finished
             resolved = self._resumed - self.metrics.reopened + self._added
             return ProgressView(
-                expected=self._expected,
-                resolved=min(max(resolved, 0), self._expected),
+                expected=None if self._endless else self._expected,
+                resolved=max(resolved, 0)
+                if self._endless
+                else min(max(resolved, 0), self._expected),
+                further=self.further,
                 elapsed=now - self._began,
                 rate=self._recent.rate(now, self._ended),
                 avg_reward=summary.avg_reward,

@@ -19,10 +19,11 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
 
     `resolved` rollouts have an outcome and will not run again. `rate` is per second. `in_flight` is
     None after the end. `failure` is a printable line about the most frequent kind of failure,
-    `stopping` one about why the collection ends early.
+    `stopping` one about why the collection ends early. Without an end, `expected` is None.
+    `further` are items of the command.
     """
 
-    expected: int
+    expected: int | None
     resolved: int
     elapsed: float
     rate: float | None = None
@@ -37,13 +38,18 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
     omitted: int = 0
     failure: str | None = None
     stopping: str | None = None
+    further: tuple[str, ...] = ()
 
     @property
-    def share(self) -> float:
+    def share(self) -> float | None:
+        if self.expected is None:
+            return None
         return min(1.0, self.resolved / self.expected) if self.expected > 0 else 1.0
 
     @property
     def remaining_seconds(self) -> float | None:
+        if self.expected is None:
+            return None
         left = max(0, self.expected - self.resolved)
         if left == 0:
             return 0.0
@@ -52,6 +58,8 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
 
 def bar_line(view: ProgressView, width: int, *, ascii_only: bool = False) -> str:
     """Title, percentage, bar, counts and times in `width` columns; no bar if they are few."""
+    if view.share is None:
+        return f"{TITLE}: {_counts(view)}"
     head = f"{TITLE}: {_percent(view.share)}%"
     tail = f"{view.resolved}/{view.expected} {times(view)}"
     bar_width = min(width, WIDEST) - len(head) - len(tail) - 3
@@ -61,7 +69,9 @@ def bar_line(view: ProgressView, width: int, *, ascii_only: bool = False) -> str
 
 
 def times(view: ProgressView) -> str:
-    """In the form `[elapsed<remaining, rate]`."""
+    """In the form `[elapsed<remaining, rate]`; without an end, `[elapsed, rate]`."""
+    if view.expected is None:
+        return f"[{clock_time(view.elapsed)}, {rate_text(view.rate)}]"
     remaining = view.remaining_seconds
     left = "?" if remaining is None else clock_time(remaining)
     return f"[{clock_time(view.elapsed)}<{left}, {rate_text(view.rate)}]"
@@ -82,7 +92,7 @@ def detail_items(view: ProgressView) -> list[str]:
     items += [f"retried {view.retried}", f"failed {view.failed}"]
     if view.omitted:
         items.append(f"omitted {view.omitted}")
-    return items
+    return [*items, *view.further]
 
 
 def flow(items: list[str], width: int, separator: str = " | ") -> Iterator[str]:
@@ -101,9 +111,14 @@ def flow(items: list[str], width: int, separator: str = " | ") -> Iterator[str]:
 
 def plain_line(view: ProgressView) -> str:
     """Everything on one line, for logs."""
-    counts = f"{_percent(view.share).lstrip()}% {view.resolved}/{view.expected} {times(view)}"
     notes = [note for note in (view.failure, view.stopping) if note]
-    return f"{TITLE}: {counts} " + ", ".join([*detail_items(view), *notes])
+    return f"{TITLE}: {_counts(view)} " + ", ".join([*detail_items(view), *notes])
+
+
+def _counts(view: ProgressView) -> str:
+    if view.share is None:
+        return f"{view.resolved} {times(view)}"
+    return f"{_percent(view.share).lstrip()}% {view.resolved}/{view.expected} {times(view)}"
 
 
 def clock_time(seconds: float) -> str:

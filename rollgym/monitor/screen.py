@@ -85,7 +85,9 @@ class LineScreen:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        write_line(self._stream, f"{TITLE}: {self._view().expected} expected")
+        expected = self._view().expected
+        if expected is not None:
+            write_line(self._stream, f"{TITLE}: {expected} expected")
         self._thread = threading.Thread(target=self._tick, name="rollgym-progress", daemon=True)
         self._thread.start()
 

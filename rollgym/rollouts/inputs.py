@@ -7,10 +7,11 @@ with everything that the command adds to a row.
 """
 
 from array import array
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, overload
 
 import msgspec
 
@@ -64,8 +65,8 @@ class InputSettings(msgspec.Struct, frozen=True, kw_only=True):
     prompt: PromptTemplate | None = None
 
 
-class PreparedInputs:
-    """The checked inputs. Every iteration gives the tasks."""
+class PreparedInputs(Sequence[Task]):
+    """The checked inputs: a sequence of tasks, which are read when they are used."""
 
     def __init__(self, settings: InputSettings) -> None:
         """Reads and checks the whole file. Raises InputsError with every problem, StorageError."""
@@ -89,6 +90,31 @@ class PreparedInputs:
             raise storage_error(error, self._file.path, "reading the rows") from error
         except RowError as error:
             raise self._file.changed() from error
+
+    def __len__(self) -> int:
+        return self.tasks
+
+    @overload
+    def __getitem__(self, place: int) -> Task: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Task]: ...
+    def __getitem__(self, place: int | slice) -> Task | list[Task]:
+        """Raises IndexError, InputsError when the file was changed meanwhile, StorageError."""
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        table = self._table
+        try:
+            with self._file.open() as file:
+                row = self._prepared(row_at(file, table.offsets[place]), self._indexes[place])
+        except OSError as error:
+            raise storage_error(error, self._file.path, "reading the rows") from error
+        except RowError as error:
+            raise self._file.changed() from error
+        return Task(self._indexes[place], row, table.repeats[place])
+
+    @cached_property
+    def _indexes(self) -> "array[int]":
+        return array("Q", self._table.numbers())
 
     def _prepared(self, row: Row, index: int) -> Row:
         settings = self._settings

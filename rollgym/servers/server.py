@@ -108,7 +108,7 @@ class NoServers:
 class Server:
     """Base of all servers. `name` is that of the instance in the configuration."""
 
-    kind: ClassVar[ServerKind]
+    kind: ClassVar[str]
     once: ClassVar[bool] = False
     """Whether one server of this class serves a whole run, also where many processes collect."""
     config: ServerConfig

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rollgym.cli.rollout_settings import RolloutSettings
+from rollgym.cli.rollout_settings import CollectSettings
 from tests.integration.rollouts.commands import AGENT, OTHER_AGENT, Json, Workshop, task
 
 NAMED = f"+agent_name={AGENT}"
@@ -317,7 +317,7 @@ def test_an_attempt_has_a_time_of_its_own_and_a_long_rollout_is_not_cut_at_half_
     ]
     for given, times in cases:
         paths = {"input_jsonl_fpath": "in.jsonl", "output_jsonl_fpath": "out.jsonl"}
-        policy = RolloutSettings.model_validate(paths | given).policy
+        policy = CollectSettings.model_validate(paths | given).policy
         assert (policy.attempt_timeout, policy.rollout_timeout) == times, given
 
 

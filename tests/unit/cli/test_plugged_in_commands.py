@@ -1,6 +1,7 @@
 """Commands of packages that rollgym knows nothing of."""
 
 import importlib.metadata
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -55,7 +56,7 @@ def test_its_line_in_the_help_is_read_without_importing_it(
 ) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
-    assert "juggle    keep 100% of the balls in the air\n" in capsys.readouterr().out
+    assert re.search(r"juggle +keep 100% of the balls in the air\n", capsys.readouterr().out)
     assert "juggling" not in sys.modules
 
 

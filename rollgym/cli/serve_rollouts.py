@@ -1,0 +1,347 @@
+"""`rollgym serve-rollouts`: rollouts in groups for a trainer, collected without an end.
+
+The command is that of `rollgym collect`, except that its tasks are drawn from the dataset for as
+long as it runs. A trainer takes the groups over HTTP.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import Field, field_validator
+
+from rollgym.cli.agent_command import AgentCommand, prepare_agents
+from rollgym.cli.collection import (
+    connected,
+    file_lines,
+    final_metrics,
+    opening_notes,
+    relative_path,
+    removed_if_refused,
+    require_safe_output,
+    working,
+)
+from rollgym.cli.flags import model_help, read_flags
+from rollgym.cli.found_configs import find_configuration
+from rollgym.cli.listening import listening_token
+from rollgym.cli.process import say_beside, say_error
+from rollgym.cli.rollout_settings import (
+    AgentSettings,
+    Count,
+    Natural,
+    Seconds,
+    read_settings,
+    rollout_help,
+)
+from rollgym.cli.summary import ResumeOptions, format_count, summary_lines
+from rollgym.cluster.ray_metrics import RayMetrics
+from rollgym.engine import Coverage, ExitStatus, Observer
+from rollgym.engine import run as run_loop
+from rollgym.monitor import ProgressObserver, open_tracing
+from rollgym.pool import OnPolicyChange, Order, PoolSettings, RolloutPool, open_pool_run
+from rollgym.pool.filters import GroupFilter, load_filter
+from rollgym.pool.server import PoolServer
+from rollgym.rollouts.files import RolloutFiles
+from rollgym.rollouts.output_row import output_row
+from rollgym.rollouts.paths import RolloutPaths, rename_old_files
+from rollgym.rollouts.rows import RepeatSeeds
+from rollgym.servers.http_server import listening
+from rollgym.servers.launch.records import StartError
+from rollgym.store import RunStore, StorageError, write_derived
+
+TAKES_FLAGS = True
+DEFAULT_PORT = 8800
+REPORT = "pool.json"
+REPORT_INTERVAL = 10
+"""Seconds between two versions of the report."""
+EXAMPLE = (
+    "rollgym serve-rollouts --agent mcqa_simple_agent --input tasks.jsonl "
+    "--output results/pool.jsonl --model-url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-8B"
+)
+_USAGE = """
+usage: rollgym serve-rollouts --input FILE --output FILE [--OPTION VALUE …] [+OPTION=VALUE …]
+
+Collect rollouts in groups, without an end, for a trainer that takes them over
+HTTP. Rows are drawn from the input in epochs. A group has the rollouts of one
+drawn row. A trainer takes finished groups, acknowledges them, and says when the
+policy has a new version:
+
+  POST /groups/next  {"trainer": "a", "max": 4, "wait": 30}
+  POST /groups/ack   {"trainer": "a", "ids": ["g17"]}
+  POST /policy       {"version": "4"}
+  GET  /status
+
+A group that is not acknowledged is delivered again. When trainers are slow, no
+further groups are started. Ctrl-C finishes the running rollouts and stops; a
+second Ctrl-C stops at once. The same command again continues: what was finished
+and not acknowledged is delivered then.
+
+Servers, agents and the model are given as for `rollgym collect`.
+"""
+
+
+class ServeSettings(AgentSettings):
+    """The further options of `rollgym serve-rollouts`."""
+
+    group_size: Count = Field(8, description="rollouts of each drawn row")
+    order: Order = Field(
+        Order.SHUFFLE, description="order of the rows in an epoch: `shuffle` or `sequential`"
+    )
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: Natural = Field(DEFAULT_PORT, description="port to listen on; 0: any free port")
+    token_env: str | None = Field(
+        None, description="environment variable with the token of trainers, needed beyond loopback"
+    )
+    max_undelivered: Count = Field(
+        16, description="finished groups that may wait for a trainer before no more are started"
+    )
+    max_staleness: Natural | None = Field(
+        None,
+        description="most versions that may follow the oldest one of a delivered group (null: any)",
+    )
+    on_policy_change: OnPolicyChange = Field(
+        OnPolicyChange.GO_ON,
+        description="what becomes of running rollouts then: `go_on`, `cut` (run again) or `drop`",
+    )
+    first_version: Annotated[str, Field(min_length=1)] = Field(
+        "0", description="version of the policy until a trainer gives another one"
+    )
+    equal_rewards: Annotated[str, Field(pattern="^(keep|drop)$")] = Field(
+        "keep", description="groups whose rewards are all equal: `keep` or `drop`"
+    )
+    short_groups: Annotated[str, Field(pattern="^(deliver|drop)$")] = Field(
+        "deliver", description="groups with fewer rewards than rollouts: `deliver` or `drop`"
+    )
+    group_filter: str | None = Field(
+        None, description="module:function that gets a group and returns whether to deliver it"
+    )
+    lease_seconds: Seconds = Field(
+        600.0, description="after this long, a group that was not acknowledged is delivered again"
+    )
+    max_groups: Count | None = Field(None, description="end after this many groups (null: never)")
+
+    @field_validator("group_filter")
+    @classmethod
+    def _names_a_function(cls, value: str | None) -> str | None:
+        if value is not None:
+            _load(value)
+        return value
+
+    @property
+    def pool(self) -> PoolSettings:
+        own = None if self.group_filter is None else _load(self.group_filter)
+        return PoolSettings(
+            group_size=self.group_size,
+            order=self.order,
+            max_undelivered=self.max_undelivered,
+            max_staleness=self.max_staleness,
+            on_policy_change=self.on_policy_change,
+            keep_equal_rewards=self.equal_rewards == "keep",
+            deliver_short=self.short_groups == "deliver",
+            group_filter=own,
+            lease_seconds=self.lease_seconds,
+            max_groups=self.max_groups,
+            first_version=self.first_version,
+        )
+
+
+def help_text() -> str:
+    return rollout_help(_USAGE, ServeSettings, EXAMPLE, model_help())
+
+
+def run(arguments: Sequence[str]) -> int:
+    flags = read_flags(ServeSettings, arguments)
+    names = flags.names(ServeSettings)
+    configuration = find_configuration(flags, Path.cwd())
+    settings = read_settings(ServeSettings, configuration.options(), EXAMPLE, names)
+    token = listening_token(settings.host, settings.token_env)
+    command = prepare_agents(settings, configuration, names)
+    options = ResumeOptions.of(names)
+    paths = RolloutPaths.of(settings.output_jsonl_fpath)
+    require_safe_output(paths, settings, options)
+    groups = f"groups of {format_count(settings.group_size, 'rollout')}"
+    rows = format_count(len(command.inputs), "row")
+    print(f"{groups} of {rows} into {relative_path(paths.output)}", file=sys.stderr)
+    if settings.dry_run:
+        print("Dry run: everything was checked, and nothing was started.", flush=True)
+        return 0
+    with (
+        removed_if_refused(paths),
+        ProgressObserver(sys.stderr, endless=True) as progress,
+        open_pool_run(
+            paths.run,
+            command.inputs,
+            settings.pool,
+            config=command.config,
+            seed=settings.seed,
+            force_new_run=not settings.resume,
+            replay=progress.metrics.replay,
+            advice=options.advice,
+        ) as store,
+    ):
+        for note in opening_notes(store):
+            print(note, file=sys.stderr)
+        if not settings.resume:
+            rename_old_files(paths)
+        seeds = RepeatSeeds.of(store.manifest)
+        with RolloutFiles(paths, store.directory, store.inputs.holds, seeds) as files:
+            files.reconcile()
+            serving = _Serving(
+                command, settings, store=store, files=files, progress=progress, token=token
+            )
+            coverage, status = run_loop(serving.serve())
+        metrics = final_metrics(progress, coverage, store)
+    block, *lines = summary_lines(metrics)
+    print(block, flush=True)
+    status_code, ending = _ending(coverage)
+    say_beside("\n".join([*lines, *file_lines(paths), *report_lines(status), ending]))
+    return status_code
+
+
+def _ending(coverage: Coverage) -> tuple[ExitStatus, str]:
+    """The exit status, and what it means: a pool that was stopped by a person is complete."""
+    again = "The same command continues it."
+    if coverage.stopped:
+        return ExitStatus.STOPPED, f"exit status 8: stopped: {coverage.stopped}. {again}"
+    return ExitStatus.COMPLETE, f"exit status 0: the pool was ended. {again}"
+
+
+class _Serving:
+    """One process of the command, from the start of its servers to the last group."""
+
+    def __init__(
+        self,
+        command: AgentCommand,
+        settings: ServeSettings,
+        *,
+        store: RunStore,
+        files: RolloutFiles,
+        progress: ProgressObserver,
+        token: str | None,
+    ) -> None:
+        self._command = command
+        self._settings = settings
+        self._store = store
+        self._files = files
+        self._progress = progress
+        self._token = token
+
+    async def serve(self) -> tuple[Coverage, dict[str, Any]]:
+        settings, store, files = self._settings, self._store, self._files
+        observers: list[Observer] = [files, self._progress]
+        if settings.cluster and settings.cluster.is_ray:
+            observers.append(RayMetrics())
+        if settings.otel_endpoint:
+            observers.append(open_tracing(settings.otel_endpoint, store.manifest.run_id))
+        command = self._command
+        async with connected(store, command.servers) as servers:
+            async with working(servers, store, command.make_worker) as (worker, stop):
+                pool = RolloutPool(
+                    store,
+                    command.inputs,
+                    worker,
+                    settings.pool,
+                    policy=settings.policy,
+                    observers=observers,
+                    stop=stop,
+                    row_of=partial(output_row, seeds=RepeatSeeds.of(store.manifest)),
+                )
+                async with pool, self._listening(pool):
+                    coverage = await pool.ended()
+                    status = pool.status()
+            missed = files.name in coverage.dropped_events
+            await asyncio.to_thread(files.finish, missed=missed)
+            await asyncio.to_thread(files.write_materialized_inputs)
+        return coverage, status
+
+    @asynccontextmanager
+    async def _listening(self, pool: RolloutPool) -> AsyncIterator[None]:
+        """Answer trainers, and keep the report up to date. Raises StartError."""
+        host, port = self._settings.host, self._settings.port
+        server = listening(PoolServer(pool), host, port, self._token)
+        try:
+            bound = await server.__aenter__()
+        except OSError as error:
+            raise StartError(
+                f"the pool cannot listen on {host} port {port} ({error.strerror}): choose --port"
+            ) from error
+        reporting = asyncio.create_task(self._report(pool))
+        say_error(f"The pool is ready at http://{host}:{bound} until Ctrl-C")
+        try:
+            yield
+        finally:
+            reporting.cancel()
+            await server.__aexit__(None, None, None)
+            await asyncio.to_thread(self._write_report, pool.status())
+
+    async def _report(self, pool: RolloutPool) -> None:
+        """Show the state of the pool in the progress every second, and write it less often."""
+        seconds = 0
+        while True:
+            status = pool.status()
+            self._progress.further = _items(status)
+            if seconds % REPORT_INTERVAL == 0:
+                await asyncio.to_thread(self._write_report, status)
+            await asyncio.sleep(1.0)
+            seconds += 1
+
+    def _write_report(self, status: dict[str, Any]) -> None:
+        data = msgspec.json.format(msgspec.json.encode(status), indent=2) + b"\n"
+        try:
+            write_derived(self._store.directory / REPORT, [data])
+        except StorageError as error:  # it is only a report
+            say_error(f"note: {error}")
+
+
+def _items(status: dict[str, Any]) -> tuple[str, ...]:
+    """What the progress shows of a pool."""
+    groups, slots = status["groups"], status["slots"]
+    items = [
+        f"policy {status['policy_version']}",
+        f"groups: {groups['acknowledged']} acknowledged",
+        f"{groups['leased']} leased",
+        f"{groups['undelivered']} waiting",
+    ]
+    if dropped := sum(groups["dropped"].values()):
+        items.append(f"{dropped} dropped")
+    if slots["busy"] is not None:
+        items.append(f"slots {100 * slots['busy']:.0f} % busy")
+    if status["holding"]:
+        items.append(f"holding: {status['holding']}")
+    return tuple(items)
+
+
+def report_lines(status: dict[str, Any]) -> list[str]:
+    """The summary of a pool: its groups, and what the trainer did not get."""
+    groups = status["groups"]
+    waiting = groups["undelivered"] + groups["leased"]
+    more = f", {waiting} finished for the next trainer" if waiting else ""
+    lines = [f"groups: {groups['acknowledged']} acknowledged{more}"]
+    if groups["dropped"]:
+        reasons = ", ".join(f"{count} x {name}" for name, count in groups["dropped"].items())
+        lines.append(f"dropped groups: {reasons}")
+        for name in ("kept", "dropped"):
+            numbers = status[name]
+            lines.append(
+                f"  {name}: {numbers['rollouts']} rollouts, failure rate "
+                f"{_shown(numbers['failure_rate'])}, mean reward {_shown(numbers['mean_reward'])}, "
+                f"mean output tokens {_shown(numbers['mean_output_tokens'])}"
+            )
+    return lines
+
+
+def _shown(number: float | None) -> str:
+    return "-" if number is None else f"{number:.4g}"
+
+
+def _load(name: str) -> GroupFilter:
+    """Raises ValueError."""
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return load_filter(name)

@@ -1,0 +1,17 @@
+"""Pools: rollouts that are collected in groups without an end, while a trainer takes them."""
+
+from rollgym.pool.groups import DeliveredGroup
+from rollgym.pool.pool import PoolError, RolloutPool, open_pool_run, serve_rollouts
+from rollgym.pool.sampler import Order
+from rollgym.pool.settings import OnPolicyChange, PoolSettings
+
+__all__ = [
+    "DeliveredGroup",
+    "OnPolicyChange",
+    "Order",
+    "PoolError",
+    "PoolSettings",
+    "RolloutPool",
+    "open_pool_run",
+    "serve_rollouts",
+]

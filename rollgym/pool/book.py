@@ -1,0 +1,302 @@
+"""The book of a pool: which groups are open, wait for a trainer, are leased, or are settled.
+
+A group is *open* until all its members have an outcome, *ready* when the filters let it pass,
+*leased* while a trainer has it, and *settled* when it was acknowledged or dropped. A lease that
+ends without an acknowledgement makes the group ready again: delivery is at least once, with the
+same id. A group that was delivered is never dropped.
+
+The book is rebuilt from the journal and the delivery log. Leases are not kept: after a restart of
+the pool, every group that is not acknowledged may be delivered again.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from rollgym.pool.delivery_log import DeliveryLog, Entry, Fate
+from rollgym.pool.groups import Group, Member, Tally
+from rollgym.pool.policy_versions import PolicyVersions
+from rollgym.records import Attempt
+from rollgym.store import KeySet
+from rollgym.store.reader import JournalEntry
+
+RECENT_VERSIONS = 5
+STALE = "stale"
+CLOCK_TICK = 0.002
+"""How much shorter than it was an attempt may be measured: event loops round their time."""
+
+
+class Lease(NamedTuple):
+    """Who has a group, and until when, as a time of the event loop."""
+
+    trainer: str
+    until: float
+
+
+class Acknowledgement(NamedTuple):
+    """The ids that are acknowledged now or were before, and those of no delivered group."""
+
+    acknowledged: list[str]
+    unknown: list[str]
+
+
+class Book:
+    """Every change is written to the delivery log; `sync` it before anything is answered."""
+
+    def __init__(self, log: DeliveryLog, size: int, wall_clock: Callable[[], float]) -> None:
+        """`size` is the number of rollouts of a group."""
+        self.versions = PolicyVersions()
+        self.kept, self.dropped = Tally(), Tally()
+        self.reasons: Counter[str] = Counter()
+        self.acknowledged = 0
+        self.useful = self.wasted = 0.0
+        self.first_open = 0
+        """No group before this one is open."""
+        self._log = log
+        self._size = size
+        self._wall_clock = wall_clock
+        self._groups: dict[int, Group] = {}
+        self._ready: dict[int, None] = {}
+        self._again: dict[int, None] = {}
+        self._leases: dict[int, Lease] = {}
+        self._acknowledged, self._dropped = KeySet(), KeySet()
+        self._taken = [0]
+
+    # Rebuilding.
+
+    def load(self, records: Iterable[tuple[JournalEntry, bool]]) -> list[Group]:
+        """Read the log and the journal. Returns the finished groups that were never judged.
+
+        Raises StoreError.
+        """
+        delivered: Counter[int] = Counter()
+        for entry in self._log.read():
+            match entry.event:
+                case Fate.DELIVERED:
+                    self._taken[-1] += not delivered[entry.group]
+                    delivered[entry.group] += 1
+                case Fate.ACKNOWLEDGED:
+                    self.acknowledged += self._acknowledged.add(entry.group, 0)
+                case Fate.DROPPED:
+                    self.reasons[entry.reason] += self._dropped.add(entry.group, 0)
+                case Fate.POLICY:
+                    self._add_version(entry.version, entry.at)
+        self.dropped.groups = len(self._dropped)
+        self.kept.groups = len(delivered)
+        for record, current in records:
+            attempt = record.attempt
+            self._load(
+                attempt, record.offset, current=attempt.final and current, delivered=delivered
+            )
+        for number, group in self._groups.items():
+            group.deliveries = delivered[number]
+            if delivered[number]:
+                self._again[number] = None
+                self._count_kept(group)
+        while self._is_settled(self.first_open):
+            self.first_open += 1
+        return [group for group in self._groups.values() if group.finished and not group.deliveries]
+
+    def _load(
+        self, attempt: Attempt, offset: int, *, current: bool, delivered: Counter[int]
+    ) -> None:
+        number = attempt.task
+        if not self._is_settled(number):
+            self.note(attempt, offset, current=current)
+            return
+        member = Member.of(attempt, offset)
+        kept = self._acknowledged.has(number, 0)
+        if current:
+            (self.kept if kept else self.dropped).add([member])
+        if kept and current and member.reward is not None:
+            self.useful += attempt.seconds
+        else:
+            self.wasted += attempt.seconds
+
+    # Collecting.
+
+    def group(self, number: int) -> Group:
+        """The group of this number, which is not settled."""
+        if number not in self._groups:
+            self._groups[number] = Group(number, self._size)
+        return self._groups[number]
+
+    def has(self, number: int) -> bool:
+        """Whether a group was started and is not settled."""
+        return number in self._groups
+
+    def note(self, attempt: Attempt, offset: int, *, current: bool) -> None:
+        """An attempt was recorded; `current` says that it is the outcome of its rollout."""
+        group = self.group(attempt.task)
+        group.spent += attempt.seconds
+        if current:
+            group.members[attempt.repeat] = Member.of(attempt, offset)
+
+    def unfinished(self, end: int) -> Iterator[int]:
+        """The numbers before `end` of the groups that are to be collected further."""
+        for number in range(self.first_open, end):
+            group = self._groups.get(number)
+            if not self._is_settled(number) and not (group and group.finished):
+                yield number
+
+    def add_ready(self, group: Group) -> None:
+        """A finished group may be delivered."""
+        self._ready[group.number] = None
+
+    def drop(self, group: Group, reason: str) -> None:
+        """A finished group is not delivered. Raises StorageError."""
+        self._write(Fate.DROPPED, group.number, reason=reason)
+        self._dropped.add(group.number, 0)
+        self.reasons[reason] += 1
+        self.dropped.groups += 1
+        self.dropped.add(group.members.values())
+        self.wasted += group.spent
+        del self._groups[group.number]
+
+    # Delivering.
+
+    def deliver(self, trainer: str, most: int, until: float, max_age: int | None) -> list[Group]:
+        """Lease groups to a trainer, those that were delivered before first.
+
+        Groups that are older than `max_age` versions are dropped, unless a trainer has had them.
+        Raises StorageError.
+        """
+        chosen = [self._groups[number] for number in list(self._again)[:most]]
+        for number in list(self._ready):
+            if len(chosen) >= most:
+                break
+            group = self._groups[number]
+            if max_age is not None and self.age(group) > max_age:
+                del self._ready[number]
+                self.drop(group, STALE)
+            else:
+                chosen.append(group)
+        for group in chosen:
+            self._again.pop(group.number, None)
+            self._ready.pop(group.number, None)
+            self._write(Fate.DELIVERED, group.number, trainer=trainer)
+            self._leases[group.number] = Lease(trainer, until)
+            if not group.deliveries:
+                self._taken[-1] += 1
+                self.kept.groups += 1
+                self._count_kept(group)
+            group.deliveries += 1
+        return chosen
+
+    def take_back(self, groups: Iterable[Group]) -> None:
+        """Groups did not reach their trainer, or its lease ended."""
+        for group in groups:
+            if self._leases.pop(group.number, None):
+                self._again[group.number] = None
+
+    def release(self, trainer: str) -> None:
+        """The trainer has started again and knows nothing of its groups."""
+        leased = [number for number, lease in self._leases.items() if lease.trainer == trainer]
+        self.take_back(self._groups[number] for number in leased)
+
+    def expire(self, now: float) -> float | None:
+        """Take back the leases that have ended; returns when the next one ends."""
+        ended = [number for number, lease in self._leases.items() if lease.until <= now]
+        self.take_back(self._groups[number] for number in ended)
+        return min((lease.until for lease in self._leases.values()), default=None)
+
+    def acknowledge(self, ids: Iterable[str], trainer: str) -> Acknowledgement:
+        """Settle groups that a trainer has had. Raises StorageError."""
+        acknowledged, unknown = [], []
+        for name in dict.fromkeys(ids):
+            number = _number(name)
+            group = self._groups.get(number)
+            if group is not None and group.deliveries:
+                self._write(Fate.ACKNOWLEDGED, number, trainer=trainer)
+                self._acknowledged.add(number, 0)
+                self.acknowledged += 1
+                self._leases.pop(number, None)
+                self._again.pop(number, None)
+                del self._groups[number]
+            elif number < 0 or not self._acknowledged.has(number, 0):
+                unknown.append(name)
+                continue
+            acknowledged.append(name)
+        return Acknowledgement(acknowledged, unknown)
+
+    # Versions.
+
+    def set_version(self, version: str) -> None:
+        """The policy has a version from now on. Raises StorageError."""
+        now = self._wall_clock()
+        self._log.append(Entry(event=Fate.POLICY, at=now, version=version))
+        self._add_version(version, now)
+
+    def version_numbers(self, group: Group) -> set[int]:
+        """The numbers of the versions while the completed members of a group were made."""
+        found: set[int] = set()
+        for member in group.completed:
+            end = member.started + member.seconds + CLOCK_TICK
+            found.update(self.versions.between(member.started, end))
+        return found
+
+    def age(self, group: Group) -> int:
+        """How many versions came after the oldest one of a group."""
+        numbers = self.version_numbers(group)
+        return self.versions.age(min(numbers)) if numbers else 0
+
+    # Counts.
+
+    @property
+    def undelivered(self) -> int:
+        """The groups that wait for a trainer."""
+        return len(self._ready) + len(self._again)
+
+    @property
+    def leased(self) -> int:
+        return len(self._leases)
+
+    @property
+    def unsettled(self) -> int:
+        """The groups that were started or finished and are not settled."""
+        return len(self._groups)
+
+    @property
+    def running(self) -> int:
+        """The groups that were started and cannot be delivered yet."""
+        return self.unsettled - self.undelivered - self.leased
+
+    @property
+    def taken_now(self) -> int:
+        """How many groups trainers took for the first time since the present version came."""
+        return self._taken[-1]
+
+    @property
+    def taken_per_version(self) -> float | None:
+        """The mean of the latest versions; None while there is only one."""
+        earlier = self._taken[:-1]
+        return sum(earlier) / len(earlier) if earlier else None
+
+    def ages(self) -> list[int]:
+        """The ages of the groups that wait for a trainer."""
+        return [self.age(self._groups[number]) for number in (*self._again, *self._ready)]
+
+    def _add_version(self, version: str, at: float) -> None:
+        known = len(self.versions)
+        self.versions.add(version, at)
+        if known and len(self.versions) > known:
+            self._taken = [*self._taken[-RECENT_VERSIONS:], 0]
+
+    def _count_kept(self, group: Group) -> None:
+        self.kept.add(group.members.values())
+        self.useful += group.useful
+        self.wasted += group.spent - group.useful
+
+    def _is_settled(self, number: int) -> bool:
+        return self._acknowledged.has(number, 0) or self._dropped.has(number, 0)
+
+    def _write(self, event: Fate, group: int, *, trainer: str = "", reason: str = "") -> None:
+        now = self._wall_clock()
+        self._log.append(Entry(event=event, at=now, group=group, trainer=trainer, reason=reason))
+
+
+def _number(name: str) -> int:
+    """The number of a group by its id; -1 for other texts."""
+    digits = name.removeprefix("g")
+    plain = digits.isascii() and digits.isdecimal() and len(digits) < 19
+    return int(digits) if plain and name == f"g{int(digits)}" else -1

@@ -1,0 +1,76 @@
+"""The delivery log: what became of each finished group, and the versions of the policy.
+
+It is a file beside the journal with the same rules: a line is written at once, so it survives a
+killed process; what is answered was synced before; an unfinished last line is removed when the file
+is opened; every line has a checksum. The journal says what was collected, and this file says what
+was done with it.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from rollgym.closing import Closable
+from rollgym.records.checksum import ChecksumError, line_with_checksum, require_checksum
+from rollgym.records.decoding import JsonDecoder
+from rollgym.store import EVERY_RECORD, Disk
+from rollgym.store.errors import CorruptJournalError, storage_errors
+from rollgym.store.journal import GroupCommit, Journal
+
+DELIVERIES = "deliveries.jsonl"
+
+
+class Fate(StrEnum):
+    """What a line says."""
+
+    DELIVERED = "delivered"
+    ACKNOWLEDGED = "acknowledged"
+    DROPPED = "dropped"
+    POLICY = "policy"
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line: a group was delivered, acknowledged or dropped, or the policy has a new version."""
+
+    event: Fate
+    at: float
+    group: int = -1
+    trainer: str = ""
+    reason: str = ""
+    version: str = ""
+
+
+_ENTRY = JsonDecoder(Entry)
+
+
+class DeliveryLog(Closable):
+    """The log of one pool, open for appending. The caller holds the lock of the run."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        """Raises StorageError."""
+        self.path = directory / DELIVERIES
+        self._journal = Journal(self.path, disk)
+        self._commit = GroupCommit(self._journal, EVERY_RECORD)
+
+    def read(self) -> Iterator[Entry]:
+        """Every entry. Raises CorruptJournalError, StorageError."""
+        with storage_errors(self.path, "reading the deliveries"), self.path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    require_checksum(line)
+                    yield _ENTRY.decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError, ChecksumError) as error:
+                    raise CorruptJournalError(self.path, number, str(error)) from error
+
+    def append(self, entry: Entry) -> None:
+        """Write an entry. It survives this process, but is not synced. Raises StorageError."""
+        self._commit.append(line_with_checksum(msgspec.json.encode(entry)))
+
+    async def sync(self) -> None:
+        """On return, every entry so far survives a power failure. Raises StorageError."""
+        await self._commit.flush()
+
+    def close(self) -> None:
+        self._journal.close()

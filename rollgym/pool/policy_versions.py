@@ -1,0 +1,53 @@
+"""The versions of the policy that is trained, in the order in which they came.
+
+A version is any text. Its age is the number of versions that came after it, so ages need no
+numbering. What was running when a version came is known from its time: every attempt has the time
+of its start and its duration.
+"""
+
+from bisect import bisect_right
+from itertools import pairwise
+
+
+class PolicyVersions:
+    """Every version of one pool, with the wall-clock time at which it came."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._times: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @property
+    def current(self) -> str:
+        return self._names[-1] if self._names else ""
+
+    def add(self, version: str, at: float) -> None:
+        """A version came. The same one again changes nothing."""
+        if version != self.current or not self._names:
+            self._names.append(version)
+            # A clock that was set back must not make a version older than the one before it.
+            self._times.append(max([at, *self._times[-1:]]))
+
+    def number(self, at: float) -> int:
+        """The number of the version at a time, from 0."""
+        return max(0, bisect_right(self._times, at) - 1)
+
+    def between(self, start: float, end: float) -> range:
+        """The numbers of the versions during a time."""
+        return range(self.number(start), self.number(end) + 1)
+
+    def names(self, numbers: set[int]) -> list[str]:
+        """The names of versions, oldest first, without repetitions."""
+        return list(dict.fromkeys(self._names[number] for number in sorted(numbers)))
+
+    def age(self, number: int) -> int:
+        """How many versions came after this one."""
+        return len(self._names) - 1 - number
+
+    def seconds_each(self) -> float | None:
+        """The mean time between the latest versions; None while there is one."""
+        recent = self._times[-6:]
+        gaps = [later - earlier for earlier, later in pairwise(recent)]
+        return sum(gaps) / len(gaps) if gaps else None

@@ -1,0 +1,463 @@
+"""A pool that never ends: rollouts are collected in groups while a trainer takes them.
+
+A pool is one run that grows. Its tasks are the drawn groups, and the engine collects them as those
+of any other run (`source`). When all rollouts of a group have an outcome, the filters decide
+whether it is delivered; the trainer leases finished groups and acknowledges them (`book`). The
+journal is the truth about rollouts and the delivery log about deliveries, so the pool can be killed
+at any time and opened again.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollgym.closing import AsyncClosable
+from rollgym.engine import (
+    AttemptRecorded,
+    Coverage,
+    EngineError,
+    Fixed,
+    Observer,
+    Policy,
+    Stop,
+    Worker,
+    collect,
+)
+from rollgym.engine.work import main_error
+from rollgym.pool.book import Acknowledgement, Book
+from rollgym.pool.delivery_log import DeliveryLog
+from rollgym.pool.filters import Filters
+from rollgym.pool.groups import DeliveredGroup, Group
+from rollgym.pool.pacing import Pacing
+from rollgym.pool.sampler import Sampler
+from rollgym.pool.settings import PoolSettings
+from rollgym.pool.slots import Slots
+from rollgym.pool.source import Draw, GroupSource
+from rollgym.records import Attempt, Row, Task
+from rollgym.rollouts.output_row import output_row
+from rollgym.store import (
+    OpenAdvice,
+    RecordLookup,
+    RunStore,
+    StoreError,
+    open_run,
+    read_manifest,
+    run_records,
+)
+from rollgym.store.manifest import DEFAULT_ADVICE
+from rollgym.store.run import Replay
+
+ITERATOR = "iterator"
+"""The name of the trainer that iterates over the pool."""
+OwnRow = Callable[[Task, Attempt], Row]
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+class PoolError(EngineError):
+    """The pool has stopped because of an error, and delivers nothing more."""
+
+
+class RolloutPool(AsyncClosable):
+    """A pool on an open run. Use it in an `async with` block; `serve_rollouts` opens the run too.
+
+    Iterating over it gives one group at a time; it ends with the pool.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        dataset: Sequence[Task],
+        worker: Worker,
+        settings: PoolSettings,
+        *,
+        policy: Policy | None = None,
+        observers: Sequence[Observer] = (),
+        stop: Stop | None = None,
+        row_of: OwnRow = output_row,
+        wall_clock: Callable[[], float] = time.time,
+        in_thread: InThread = asyncio.to_thread,
+    ) -> None:
+        """`store` is the run that `open_pool_run` opened. `row_of` makes the rows of rollouts.
+
+        `in_thread` runs what reads the journal. Raises StoreError.
+        """
+        self.settings = settings
+        self.stop = stop or Stop()
+        self._store = store
+        self._policy = policy or Policy()
+        self._observers = observers
+        self._row_of = row_of
+        self._wall_clock = wall_clock
+        self._in_thread = in_thread
+        self._draw = drawing(dataset, settings, store.seed)
+        self._log = DeliveryLog(store.directory, store.disk)
+        self._book = Book(self._log, settings.group_size, wall_clock)
+        self._pacing = Pacing(
+            self._book,
+            self._policy.most_in_flight,
+            settings.max_undelivered,
+            settings.max_staleness,
+        )
+        self._source = GroupSource(store, self._draw, self._book, self._pacing, settings.max_groups)
+        concurrency = self._policy.concurrency
+        limit = concurrency.limit if isinstance(concurrency, Fixed) else None
+        self._slots = Slots(worker, limit, self._pacing.hold)
+        self._filters = Filters(
+            drop_short=not settings.deliver_short,
+            drop_equal_rewards=not settings.keep_equal_rewards,
+            own=settings.group_filter,
+        )
+        self._records = RecordLookup()
+        self._to_judge: asyncio.Queue[Group] = asyncio.Queue()
+        self._changed = asyncio.Event()
+        self._running: asyncio.Task[Coverage] | None = None
+        self._coverage: Coverage | None = None
+        self._error: BaseException | None = None
+
+    # The life of the pool.
+
+    async def start(self) -> None:
+        """Read what the run has and begin to collect. Raises StoreError."""
+        finished = self._book.load(run_records(self._store.directory))
+        for group in finished:
+            self._to_judge.put_nowait(group)
+        if not len(self._book.versions):
+            self._book.set_version(self.settings.first_version)
+            await self._log.sync()
+        self._running = asyncio.create_task(self._run(), name="rollout pool")
+
+    async def _run(self) -> Coverage:
+        try:
+            async with asyncio.TaskGroup() as services:
+                growing = services.create_task(self._source.keep_growing())
+                judging = services.create_task(self._judge_groups())
+                self._coverage = await collect(
+                    self._source,
+                    self._slots,
+                    self._store,
+                    self._policy,
+                    self._observers,
+                    stop=self.stop,
+                    listener=self._heard,
+                    wall_clock=self._wall_clock,
+                )
+                await self._to_judge.join()
+                growing.cancel()
+                judging.cancel()
+        except BaseExceptionGroup as group:
+            self._error = main_error(group)
+            raise self._error from self._error.__cause__
+        except BaseException as error:
+            self._error = error
+            raise
+        finally:
+            self._notify()
+        return self._coverage
+
+    async def ended(self) -> Coverage:
+        """Wait until the collection has ended. Raises what `collect` raises."""
+        if self._running is None:
+            raise RuntimeError("the pool was not started")
+        return await asyncio.shield(self._running)
+
+    async def __aenter__(self) -> "RolloutPool":
+        await self.start()
+        return self
+
+    async def close(self) -> None:
+        """Stop as after Ctrl-C: running rollouts may finish within the policy's `drain_timeout`.
+
+        What is finished and not delivered stays, and is delivered when the pool is opened again.
+        """
+        if self._running is not None:
+            if not self._running.done():
+                self.stop.request()
+            with contextlib.suppress(StoreError, EngineError, asyncio.CancelledError):
+                await self._running
+        with contextlib.suppress(StoreError):
+            await self._log.sync()
+        self._log.close()
+        self._records.close()
+
+    # Collecting.
+
+    def _heard(self, event: AttemptRecorded, last: bool) -> None:
+        """A record is synced; `last` says that its group is finished."""
+        attempt = event.attempt
+        self._book.note(attempt, event.offset, current=attempt.final)
+        if last:
+            self._to_judge.put_nowait(self._book.group(attempt.task))
+
+    async def _judge_groups(self) -> None:
+        """Decide about finished groups, until cancelled. Raises StoreError."""
+        while True:
+            group = await self._to_judge.get()
+
+            async def read(group: Group = group) -> DeliveredGroup:
+                return (await self._read([group]))[0]
+
+            reason = await self._filters.reason_to_drop(group, read)
+            if reason is None:
+                self._book.add_ready(group)
+            else:
+                self._book.drop(group, reason)
+            self._to_judge.task_done()
+            self._notify()
+
+    def _notify(self) -> None:
+        """Something has changed: trainers look again, and the source asks the pacing again."""
+        self._slots.observe()
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+        self._source.wake()
+
+    # The side of the trainer.
+
+    async def next_groups(
+        self, trainer: str = ITERATOR, most: int = 1, wait: float = 0.0, *, restarted: bool = False
+    ) -> list[DeliveredGroup]:
+        """Lease up to `most` finished groups to a trainer; wait up to `wait` seconds for the first.
+
+        With `restarted`, the trainer gets again what it had and did not acknowledge. Raises
+        PoolError and StoreError when the pool has stopped because of an error.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait
+        if restarted:
+            self._book.release(trainer)
+        self._pacing.waiting += 1
+        try:
+            while True:
+                changed = self._changed
+                lease_ends = self._book.expire(loop.time())
+                if groups := self._deliver(trainer, most):
+                    return await self._read_leased(groups)
+                if self._source_is_idle:
+                    self._source.wake()
+                left = deadline - loop.time()
+                if left <= 0 or self._has_ended:
+                    return []
+                until = min(deadline, deadline if lease_ends is None else lease_ends)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(until):
+                        await changed.wait()
+        finally:
+            self._pacing.waiting -= 1
+
+    async def acknowledge(
+        self, groups: DeliveredGroup | str | Iterable[str], trainer: str = ITERATOR
+    ) -> Acknowledgement:
+        """Say that groups, or those of these ids, are not needed again.
+
+        On return this is synced to disk. Raises PoolError, StoreError.
+        """
+        match groups:
+            case DeliveredGroup():
+                ids: Iterable[str] = (groups.id,)
+            case str():
+                ids = (groups,)
+            case _:
+                ids = groups
+        self._require_running()
+        result = self._book.acknowledge(ids, trainer)
+        await self._log.sync()
+        self._notify()
+        return result
+
+    async def set_policy_version(self, version: str) -> None:
+        """Say that the policy has a new version. On return this is synced to disk.
+
+        Raises PoolError, StoreError.
+        """
+        self._require_running()
+        self._book.set_version(version)
+        await self._log.sync()
+        self._notify()
+
+    def status(self) -> dict[str, Any]:
+        """The counts of the pool."""
+        book = self._book
+        spent = book.useful + book.wasted
+        return {
+            "groups": {
+                "drawn": self._source.groups,
+                "started": self._source.started,
+                "running": book.running,
+                "undelivered": book.undelivered,
+                "leased": book.leased,
+                "acknowledged": book.acknowledged,
+                "dropped": dict(book.reasons),
+            },
+            "kept": book.kept.numbers(),
+            "dropped": book.dropped.numbers(),
+            "filter_errors": self._filters.errors,
+            "wasted": round(book.wasted / spent, 4) if spent else None,
+            "slots": self._slots.numbers(),
+            "holding": self._pacing.hold(),
+            "policy_version": book.versions.current,
+            "versions": len(book.versions),
+            "staleness": max(book.ages(), default=None),
+            "trainers_waiting": self._pacing.waiting,
+            "stopping": bool(self.stop.level),
+        }
+
+    @property
+    def policy_version(self) -> str:
+        return self._book.versions.current
+
+    async def __aiter__(self) -> AsyncIterator[DeliveredGroup]:
+        while True:
+            groups = await self.next_groups(wait=self.settings.lease_seconds)
+            if not groups and self._has_ended:
+                return
+            for group in groups:
+                yield group
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether no further group will be finished."""
+        return self._running is None or self._running.done()
+
+    @property
+    def _source_is_idle(self) -> bool:
+        return not self._has_ended and not self._slots.running
+
+    def _require_running(self) -> None:
+        """Raises the error that stopped the pool."""
+        if isinstance(self._error, StoreError | EngineError):
+            raise self._error
+        if self._error is not None:
+            raise PoolError(f"the pool has stopped: {self._error!r}") from self._error
+
+    def _deliver(self, trainer: str, most: int) -> list[Group]:
+        self._require_running()
+        until = asyncio.get_running_loop().time() + self.settings.lease_seconds
+        before = self._book.undelivered
+        groups = self._book.deliver(trainer, most, until, self.settings.max_staleness)
+        if self._book.undelivered != before:
+            self._notify()
+        return groups
+
+    async def _read_leased(self, groups: list[Group]) -> list[DeliveredGroup]:
+        """Read groups for a trainer that may go away meanwhile."""
+        try:
+            await self._log.sync()
+            return await self._read(groups)
+        except BaseException:
+            self._book.take_back(groups)
+            self._notify()
+            raise
+
+    async def _read(self, groups: Sequence[Group]) -> list[DeliveredGroup]:
+        """Read groups with their rows. Raises CorruptJournalError, StorageError."""
+        found: list[DeliveredGroup] = []
+        for group in groups:
+            # Not in the thread: they may change meanwhile.
+            versions = self._book.versions.names(self._book.version_numbers(group))
+            offsets = [member.offset for member in group.completed]
+            short, deliveries = group.short, group.deliveries
+            rows = await self._in_thread(partial(self._rows, group.number, offsets))
+            found.append(
+                DeliveredGroup(
+                    id=group.id,
+                    number=group.number,
+                    task=self._draw.dataset_row(group.number),
+                    delivery=deliveries,
+                    complete=short is None,
+                    reason=short,
+                    versions=versions,
+                    rollouts=rows,
+                )
+            )
+        return found
+
+    def _rows(self, number: int, offsets: list[int]) -> list[msgspec.Raw]:
+        task, journal = self._draw.task(number), self._store.journal_path
+        attempts = (self._records.record(journal, offset) for offset in offsets)
+        return [msgspec.Raw(self._row_of(task, attempt).raw) for attempt in attempts]
+
+
+def drawing(dataset: Sequence[Task], settings: PoolSettings, seed: int) -> Draw:
+    """How a pool draws. Raises ValueError for a dataset without rows."""
+    return Draw(dataset, Sampler(len(dataset), seed, settings.order), settings.group_size)
+
+
+def open_pool_run(
+    directory: Path,
+    dataset: Sequence[Task],
+    settings: PoolSettings,
+    *,
+    config: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    force_new_run: bool = False,
+    replay: Replay | None = None,
+    advice: OpenAdvice = DEFAULT_ADVICE,
+    **options: Any,
+) -> RunStore:
+    """Make or continue the run of a pool: as `open_run`, whose further `options` it takes.
+
+    Raises RefusedError, StorageError.
+    """
+    manifest = None if force_new_run else read_manifest(directory, advice)
+    drawn = manifest.identity.inputs.tasks if manifest else 0
+    draw = drawing(dataset, settings, seed)
+    return open_run(
+        directory,
+        (draw.task(number) for number in range(drawn)),
+        config={
+            **(config or {}),
+            "pool": {"group_size": settings.group_size, "order": str(settings.order)},
+        },
+        seed=seed,
+        force_new_run=force_new_run,
+        replay=replay,
+        advice=advice,
+        **options,
+    )
+
+
+@asynccontextmanager
+async def serve_rollouts(
+    directory: Path | str,
+    dataset: Sequence[Task],
+    worker: Worker,
+    settings: PoolSettings | None = None,
+    policy: Policy | None = None,
+    *,
+    seed: int = 0,
+    config: Mapping[str, Any] | None = None,
+    observers: Sequence[Observer] = (),
+) -> AsyncIterator[RolloutPool]:
+    """Collect groups of rollouts of `dataset` in the background of the block.
+
+    Yields the pool, which gives the groups and is told what became of them. The same call continues
+    the run in `directory`. At the end of the block, running rollouts may finish within the policy's
+    `drain_timeout`.
+
+    Raises RefusedError and StorageError where the run cannot be opened, and ValueError for a
+    dataset without rows.
+    """
+    chosen = settings or PoolSettings()
+    with open_pool_run(Path(directory), dataset, chosen, config=config, seed=seed) as store:
+        pool = RolloutPool(
+            store, dataset, worker, chosen, policy=policy, observers=observers, row_of=any_row
+        )
+        async with pool:
+            yield pool
+
+
+def any_row(task: Task, attempt: Attempt) -> Row:
+    """The output row of a rollout whose result is any JSON; what is no object is its `result`."""
+    outcome = attempt.outcome
+    result = bytes(outcome.result).strip() or b"{}"
+    if not result.startswith(b"{"):
+        result = msgspec.json.encode({"result": msgspec.Raw(result)})
+    usable = msgspec.structs.replace(outcome, result=msgspec.Raw(result))
+    return output_row(task, msgspec.structs.replace(attempt, outcome=usable))

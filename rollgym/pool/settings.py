@@ -1,0 +1,57 @@
+"""The settings of a pool."""
+
+from enum import StrEnum
+
+import msgspec
+
+from rollgym.pool.filters import GroupFilter
+from rollgym.pool.sampler import Order
+
+
+class OnPolicyChange(StrEnum):
+    """What becomes of the rollouts that run when the policy has a new version."""
+
+    GO_ON = "go_on"
+    """They go on, and have turns of several versions."""
+    CUT = "cut"
+    """They are cancelled and begin again, without using up a retry."""
+    DROP = "drop"
+    """They are cancelled and omitted."""
+
+
+class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a pool draws, holds back and delivers groups.
+
+    - `group_size`: rollouts of each drawn row. `order`: of the rows in an epoch.
+    - `max_undelivered`: finished groups that may wait for a trainer before no more are started.
+    - `max_staleness`: the most versions that may come after the oldest one of a group before it is
+      delivered; None sets no bound.
+    - `on_policy_change`: what becomes of running rollouts.
+    - `keep_equal_rewards`, `deliver_short`, `group_filter`: which finished groups are delivered.
+    - `lease_seconds`: after this long, a group that was not acknowledged is delivered again.
+    - `max_groups`: the pool ends after this many groups; None for a pool that never ends.
+    - `first_version`: the version of the policy before a trainer gives another one.
+    """
+
+    group_size: int = 8
+    order: Order = Order.SHUFFLE
+    max_undelivered: int = 16
+    max_staleness: int | None = None
+    on_policy_change: OnPolicyChange = OnPolicyChange.GO_ON
+    keep_equal_rewards: bool = True
+    deliver_short: bool = True
+    group_filter: GroupFilter | None = None
+    lease_seconds: float = 600.0
+    max_groups: int | None = None
+    first_version: str = "0"
+
+    def __post_init__(self) -> None:
+        for name in ("group_size", "max_undelivered"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        if not 0 < self.lease_seconds < float("inf"):
+            raise ValueError("lease_seconds must be above 0 and finite")
+        if self.max_staleness is not None and self.max_staleness < 0:
+            raise ValueError("max_staleness must be at least 0")
+        if self.max_groups is not None and self.max_groups < 1:
+            raise ValueError("max_groups must be at least 1")

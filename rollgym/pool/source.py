@@ -1,0 +1,106 @@
+"""The source of a pool's groups, and the run that grows by them.
+
+Groups are drawn in chunks, ahead of their start: the run grows by a chunk (see `store/growth`), and
+then its groups may start one by one, as slots become free and the pacing allows it. A pool that was
+opened again first goes on with the groups that it had drawn.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+
+from rollgym.engine import LiveSource
+from rollgym.pool.book import Book
+from rollgym.pool.pacing import Pacing
+from rollgym.pool.sampler import Sampler
+from rollgym.records import Task
+from rollgym.rollouts.rows import TASK_INDEX
+from rollgym.store import RunStore
+
+CHUNK = 64
+
+
+class Draw:
+    """The tasks of a run that a sampler draws from a dataset."""
+
+    def __init__(self, dataset: Sequence[Task], sampler: Sampler, size: int) -> None:
+        """`size` is the number of rollouts of a group."""
+        self._dataset = dataset
+        self._sampler = sampler
+        self._size = size
+
+    def task(self, number: int) -> Task:
+        """The task of a group: its row is that of the dataset, with the number of the group."""
+        row = self._dataset[self._sampler.row(number)].row
+        if TASK_INDEX in row.fields:
+            row = row.with_fields({TASK_INDEX: number})
+        return Task(number, row, self._size)
+
+    def dataset_row(self, number: int) -> int:
+        """The index of the row of a group in the dataset."""
+        return self._dataset[self._sampler.row(number)].index
+
+    def tasks(self, start: int, end: int) -> list[Task]:
+        return [self.task(number) for number in range(start, end)]
+
+
+class GroupSource(LiveSource):
+    """Gives the groups of one pool; `end` after the last of `most`, or when asked to."""
+
+    def __init__(
+        self, store: RunStore, draw: Draw, book: Book, pacing: Pacing, most: int | None
+    ) -> None:
+        self.started = 0
+        """How many groups were given to the engine."""
+        self._store = store
+        self._draw = draw
+        self._book = book
+        self._pacing = pacing
+        self._most = most
+        self._wake: Callable[[], None] = lambda: None
+        self._wanted = asyncio.Event()
+
+    @property
+    def groups(self) -> int:
+        return self._store.inputs.groups
+
+    @property
+    def expected(self) -> int:
+        return self._store.inputs.expected
+
+    def listen(self, more: Callable[[], None]) -> None:
+        self._wake = more
+
+    def wake(self) -> None:
+        """The pacing may allow another group now."""
+        self._wake()
+
+    def __iter__(self) -> Iterator[Task | None]:
+        number = self.groups
+        for earlier in self._book.unfinished(number):
+            while not self._book.has(earlier) and self._pacing.hold():
+                yield None
+            yield self._start(earlier)
+        while self._most is None or number < self._most:
+            if self.groups - number < CHUNK // 2:
+                self._wanted.set()
+            if number >= self.groups or self._pacing.hold():
+                yield None
+            else:
+                yield self._start(number)
+                number += 1
+
+    async def keep_growing(self) -> None:
+        """Draw groups when few are left, until cancelled. Raises StoreError."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            drawn = self.groups
+            end = drawn + CHUNK if self._most is None else min(drawn + CHUNK, self._most)
+            if end > drawn:
+                await self._store.grow(self._draw.tasks(drawn, end))
+                self._wake()
+
+    def _start(self, number: int) -> Task:
+        self.started += 1
+        self._book.group(number)
+        return self._draw.task(number)
