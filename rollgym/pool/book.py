@@ -67,20 +67,21 @@ class Book:
     def load(self, records: Iterable[tuple[JournalEntry, bool]]) -> list[Group]:
         """Read the log and the journal. Returns the finished groups that were never judged.
 
-        Raises StoreError.
+        The earlier `versions` must be known. Raises StoreError.
         """
         delivered: Counter[int] = Counter()
+        taken: Counter[int] = Counter()
         for entry in self._log.read():
             match entry.event:
                 case Fate.DELIVERED:
-                    self._taken[-1] += not delivered[entry.group]
+                    taken[self.versions.number(entry.at)] += not delivered[entry.group]
                     delivered[entry.group] += 1
                 case Fate.ACKNOWLEDGED:
                     self.acknowledged += self._acknowledged.add(entry.group, 0)
                 case Fate.DROPPED:
                     self.reasons[entry.reason] += self._dropped.add(entry.group, 0)
-                case Fate.POLICY:
-                    self._add_version(entry.version, entry.at)
+        known = range(len(self.versions))
+        self._taken = [taken[number] for number in known][-RECENT_VERSIONS - 1 :] or [0]
         self.dropped.groups = len(self._dropped)
         self.kept.groups = len(delivered)
         for record, current in records:
@@ -93,7 +94,7 @@ class Book:
             if delivered[number]:
                 self._again[number] = None
                 self._count_kept(group)
-        while self._is_settled(self.first_open):
+        while self.is_settled(self.first_open):
             self.first_open += 1
         return [group for group in self._groups.values() if group.finished and not group.deliveries]
 
@@ -101,7 +102,7 @@ class Book:
         self, attempt: Attempt, offset: int, *, current: bool, delivered: Counter[int]
     ) -> None:
         number = attempt.task
-        if not self._is_settled(number):
+        if not self.is_settled(number):
             self.note(attempt, offset, current=current)
             return
         member = Member.of(attempt, offset)
@@ -127,6 +128,9 @@ class Book:
 
     def note(self, attempt: Attempt, offset: int, *, current: bool) -> None:
         """An attempt was recorded; `current` says that it is the outcome of its rollout."""
+        if self.is_settled(attempt.task):  # a person had it run again
+            self.wasted += attempt.seconds
+            return
         group = self.group(attempt.task)
         group.spent += attempt.seconds
         if current:
@@ -136,7 +140,7 @@ class Book:
         """The numbers before `end` of the groups that are to be collected further."""
         for number in range(self.first_open, end):
             group = self._groups.get(number)
-            if not self._is_settled(number) and not (group and group.finished):
+            if not self.is_settled(number) and not (group and group.finished):
                 yield number
 
     def add_ready(self, group: Group) -> None:
@@ -221,11 +225,12 @@ class Book:
 
     # Versions.
 
-    def set_version(self, version: str) -> None:
-        """The policy has a version from now on. Raises StorageError."""
-        now = self._wall_clock()
-        self._log.append(Entry(event=Fate.POLICY, at=now, version=version))
-        self._add_version(version, now)
+    def add_version(self, version: str, at: float) -> None:
+        """The policy has a version since then."""
+        known = len(self.versions)
+        self.versions.add(version, at)
+        if known and len(self.versions) > known:
+            self._taken = [*self._taken[-RECENT_VERSIONS:], 0]
 
     def version_numbers(self, group: Group) -> set[int]:
         """The numbers of the versions while the completed members of a group were made."""
@@ -276,18 +281,18 @@ class Book:
         """The ages of the groups that wait for a trainer."""
         return [self.age(self._groups[number]) for number in (*self._again, *self._ready)]
 
-    def _add_version(self, version: str, at: float) -> None:
-        known = len(self.versions)
-        self.versions.add(version, at)
-        if known and len(self.versions) > known:
-            self._taken = [*self._taken[-RECENT_VERSIONS:], 0]
-
     def _count_kept(self, group: Group) -> None:
         self.kept.add(group.members.values())
         self.useful += group.useful
         self.wasted += group.spent - group.useful
 
-    def _is_settled(self, number: int) -> bool:
+    def is_judged(self, number: int) -> bool:
+        """Whether it was decided what becomes of a group."""
+        judged = number in self._ready or number in self._again or number in self._leases
+        return judged or self.is_settled(number)
+
+    def is_settled(self, number: int) -> bool:
+        """Whether a group was acknowledged or dropped."""
         return self._acknowledged.has(number, 0) or self._dropped.has(number, 0)
 
     def _write(self, event: Fate, group: int, *, trainer: str = "", reason: str = "") -> None:

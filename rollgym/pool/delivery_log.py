@@ -1,4 +1,4 @@
-"""The delivery log: what became of each finished group, and the versions of the policy.
+"""The delivery log: what became of each finished group.
 
 It is a file beside the journal with the same rules: a line is written at once, so it survives a
 killed process; what is answered was synced before; an unfinished last line is removed when the file
@@ -28,18 +28,16 @@ class Fate(StrEnum):
     DELIVERED = "delivered"
     ACKNOWLEDGED = "acknowledged"
     DROPPED = "dropped"
-    POLICY = "policy"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line: a group was delivered, acknowledged or dropped, or the policy has a new version."""
+    """A line: a group was delivered or acknowledged by a trainer, or dropped for a reason."""
 
     event: Fate
     at: float
-    group: int = -1
+    group: int
     trainer: str = ""
     reason: str = ""
-    version: str = ""
 
 
 _ENTRY = JsonDecoder(Entry)

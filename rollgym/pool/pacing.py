@@ -11,6 +11,7 @@ groups than for the versions before.
 """
 
 import math
+from collections.abc import Callable
 
 from rollgym.pool.book import Book
 
@@ -19,9 +20,9 @@ class Pacing:
     """Decides by the book. `waiting` is the number of trainers that wait for a group."""
 
     def __init__(
-        self, book: Book, slots: int, max_undelivered: int, max_staleness: int | None
+        self, book: Book, slots: Callable[[], int], max_undelivered: int, max_staleness: int | None
     ) -> None:
-        """`slots` is the most attempts that may run at the same time."""
+        """`slots` gives the most attempts that may run at the same time."""
         self.waiting = 0
         self._book = book
         self._slots = slots
@@ -31,7 +32,7 @@ class Pacing:
     def hold(self) -> str | None:
         """Why no group may be started now; None where one may."""
         book = self._book
-        undelivered = book.undelivered + max(0, book.running - self._slots)
+        undelivered = book.undelivered + max(0, book.running - self._slots())
         if undelivered >= self._max_undelivered:
             return f"{undelivered} groups wait for a trainer"
         ahead = book.unsettled - book.leased

@@ -1,12 +1,13 @@
 """The versions of the policy that is trained, in the order in which they came.
 
+The control log of the run has them (`rollgym.engine.Control`), so `rollgym ctl` may set them too.
+
 A version is any text. Its age is the number of versions that came after it, so ages need no
 numbering. What was running when a version came is known from its time: every attempt has the time
 of its start and its duration.
 """
 
 from bisect import bisect_right
-from itertools import pairwise
 
 
 class PolicyVersions:
@@ -45,9 +46,3 @@ class PolicyVersions:
     def age(self, number: int) -> int:
         """How many versions came after this one."""
         return len(self._names) - 1 - number
-
-    def seconds_each(self) -> float | None:
-        """The mean time between the latest versions; None while there is one."""
-        recent = self._times[-6:]
-        gaps = [later - earlier for earlier, later in pairwise(recent)]
-        return sum(gaps) / len(gaps) if gaps else None

@@ -21,6 +21,7 @@ import msgspec
 from rollgym.closing import AsyncClosable
 from rollgym.engine import (
     AttemptRecorded,
+    Control,
     Coverage,
     EngineError,
     Fixed,
@@ -30,6 +31,7 @@ from rollgym.engine import (
     Worker,
     collect,
 )
+from rollgym.engine.control import POLICY, VERSION, OpenAttempt, PolicyVersion
 from rollgym.engine.work import main_error
 from rollgym.pool.book import Acknowledgement, Book
 from rollgym.pool.delivery_log import DeliveryLog
@@ -37,7 +39,7 @@ from rollgym.pool.filters import Filters
 from rollgym.pool.groups import DeliveredGroup, Group
 from rollgym.pool.pacing import Pacing
 from rollgym.pool.sampler import Sampler
-from rollgym.pool.settings import PoolSettings
+from rollgym.pool.settings import OnPolicyChange, PoolSettings
 from rollgym.pool.slots import Slots
 from rollgym.pool.source import Draw, GroupSource
 from rollgym.records import Attempt, Row, Task
@@ -48,6 +50,7 @@ from rollgym.store import (
     RunStore,
     StoreError,
     open_run,
+    read_changes,
     read_manifest,
     run_records,
 )
@@ -80,6 +83,7 @@ class RolloutPool(AsyncClosable):
         policy: Policy | None = None,
         observers: Sequence[Observer] = (),
         stop: Stop | None = None,
+        control: Control | None = None,
         row_of: OwnRow = output_row,
         wall_clock: Callable[[], float] = time.time,
         in_thread: InThread = asyncio.to_thread,
@@ -90,6 +94,7 @@ class RolloutPool(AsyncClosable):
         """
         self.settings = settings
         self.stop = stop or Stop()
+        self.control = control or Control(wall_clock=wall_clock)
         self._store = store
         self._policy = policy or Policy()
         self._observers = observers
@@ -101,14 +106,12 @@ class RolloutPool(AsyncClosable):
         self._book = Book(self._log, settings.group_size, wall_clock)
         self._pacing = Pacing(
             self._book,
-            self._policy.most_in_flight,
+            self._most_slots,
             settings.max_undelivered,
             settings.max_staleness,
         )
         self._source = GroupSource(store, self._draw, self._book, self._pacing, settings.max_groups)
-        concurrency = self._policy.concurrency
-        limit = concurrency.limit if isinstance(concurrency, Fixed) else None
-        self._slots = Slots(worker, limit, self._pacing.hold)
+        self._slots = Slots(worker, self._slot_limit, self._holding)
         self._filters = Filters(
             drop_short=not settings.deliver_short,
             drop_equal_rewards=not settings.keep_equal_rewards,
@@ -125,12 +128,15 @@ class RolloutPool(AsyncClosable):
 
     async def start(self) -> None:
         """Read what the run has and begin to collect. Raises StoreError."""
-        finished = self._book.load(run_records(self._store.directory))
-        for group in finished:
+        for change in read_changes(self._store.directory):
+            version = change.values.get(VERSION)
+            if change.command == POLICY and isinstance(version, str):
+                self._book.add_version(version, change.time)
+        for group in self._book.load(run_records(self._store.directory)):
             self._to_judge.put_nowait(group)
+        self.control.on_policy_version(self._heard_version)
         if not len(self._book.versions):
-            self._book.set_version(self.settings.first_version)
-            await self._log.sync()
+            self.control.set_policy_version(self.settings.first_version)
         self._running = asyncio.create_task(self._run(), name="rollout pool")
 
     async def _run(self) -> Coverage:
@@ -146,6 +152,7 @@ class RolloutPool(AsyncClosable):
                     self._observers,
                     stop=self.stop,
                     listener=self._heard,
+                    control=self.control,
                     wall_clock=self._wall_clock,
                 )
                 await self._to_judge.join()
@@ -192,13 +199,29 @@ class RolloutPool(AsyncClosable):
         """A record is synced; `last` says that its group is finished."""
         attempt = event.attempt
         self._book.note(attempt, event.offset, current=attempt.final)
-        if last:
+        if last and not self._book.is_judged(attempt.task):
             self._to_judge.put_nowait(self._book.group(attempt.task))
+
+    def _heard_version(self, current: PolicyVersion) -> None:
+        """The policy has a new version."""
+        version = current.version
+        self._book.add_version(version, current.wall)
+        match self.settings.on_policy_change:
+            case OnPolicyChange.CUT:
+                self.control.cut(partial(_is_older, version), f"the policy has version {version}")
+            case OnPolicyChange.DROP:
+                self.control.drop(partial(_is_older, version), f"the policy has version {version}")
+            case OnPolicyChange.GO_ON:
+                pass
+        self._notify()
 
     async def _judge_groups(self) -> None:
         """Decide about finished groups, until cancelled. Raises StoreError."""
         while True:
             group = await self._to_judge.get()
+            if not self._store.progress.is_over(group.number, group.size):
+                self._to_judge.task_done()  # an earlier process left a refill, which runs now
+                continue
 
             async def read(group: Group = group) -> DeliveredGroup:
                 return (await self._read([group]))[0]
@@ -271,15 +294,15 @@ class RolloutPool(AsyncClosable):
         self._notify()
         return result
 
-    async def set_policy_version(self, version: str) -> None:
+    async def set_policy_version(self, version: str, *, by: str = ITERATOR) -> None:
         """Say that the policy has a new version. On return this is synced to disk.
 
-        Raises PoolError, StoreError.
+        `by` names who says it. Raises PoolError, StoreError.
         """
         self._require_running()
-        self._book.set_version(version)
-        await self._log.sync()
-        self._notify()
+        self.control.set_policy_version(version, by=by)
+        await self.control.flush()
+        self._require_running()
 
     def status(self) -> dict[str, Any]:
         """The counts of the pool."""
@@ -300,7 +323,7 @@ class RolloutPool(AsyncClosable):
             "filter_errors": self._filters.errors,
             "wasted": round(book.wasted / spent, 4) if spent else None,
             "slots": self._slots.numbers(),
-            "holding": self._pacing.hold(),
+            "holding": self._holding(),
             "policy_version": book.versions.current,
             "versions": len(book.versions),
             "staleness": max(book.ages(), default=None),
@@ -328,6 +351,20 @@ class RolloutPool(AsyncClosable):
     @property
     def _source_is_idle(self) -> bool:
         return not self._has_ended and not self._slots.running
+
+    def _holding(self) -> str | None:
+        """Why free slots are not filled."""
+        return ", ".join(self.control.holds) or self._pacing.hold()
+
+    def _slot_limit(self) -> int | None:
+        """The number of slots; None where it adapts."""
+        chosen = self._policy.concurrency
+        return self.control.concurrency or (chosen.limit if isinstance(chosen, Fixed) else None)
+
+    def _most_slots(self) -> int:
+        chosen = self._policy.concurrency
+        most = chosen.limit if isinstance(chosen, Fixed) else chosen.maximum
+        return self.control.concurrency or most
 
     def _require_running(self) -> None:
         """Raises the error that stopped the pool."""
@@ -461,3 +498,8 @@ def any_row(task: Task, attempt: Attempt) -> Row:
         result = msgspec.json.encode({"result": msgspec.Raw(result)})
     usable = msgspec.structs.replace(outcome, result=msgspec.Raw(result))
     return output_row(task, msgspec.structs.replace(attempt, outcome=usable))
+
+
+def _is_older(version: str, attempt: OpenAttempt) -> bool:
+    """Whether an attempt began with another version of the policy."""
+    return attempt.policy_version != version

@@ -84,7 +84,7 @@ class PoolServer(Server):
     async def _set_policy(self, request: Request) -> Answer:
         asked = _decoded(_POLICY, request.body)
         try:
-            await self._pool.set_policy_version(asked.version)
+            await self._pool.set_policy_version(asked.version, by="a trainer")
         except (StoreError, EngineError) as error:
             return _stopped(error)
         return json_answer({"policy_version": self._pool.policy_version})

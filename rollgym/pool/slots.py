@@ -15,8 +15,10 @@ from rollgym.records import Outcome
 class Slots:
     """Measures the time of attempts against the time of slots. It wraps the worker."""
 
-    def __init__(self, worker: Worker, limit: int | None, hold: Callable[[], str | None]) -> None:
-        """`limit` is the number of slots, None where it adapts. `hold` is why none is filled."""
+    def __init__(
+        self, worker: Worker, limit: Callable[[], int | None], hold: Callable[[], str | None]
+    ) -> None:
+        """`limit` gives the number of slots, None where it adapts. `hold` is why none is filled."""
         self.running = 0
         self._worker = worker
         self._limit = limit
@@ -40,8 +42,9 @@ class Slots:
         if since is None:
             return
         self._busy += self.running * (now - since)
-        if self._limit is not None:
-            free = max(0, self._limit - self.running) * (now - since)
+        limit = self._limit()
+        if limit is not None:
+            free = max(0, limit - self.running) * (now - since)
             if self._hold():
                 self._held += free
             else:
@@ -52,9 +55,10 @@ class Slots:
         self.observe()
         total = self._busy + self._idle + self._held
         asked = self._busy + self._idle
-        known = self._limit is not None
+        limit = self._limit()
+        known = limit is not None
         return {
-            "limit": self._limit,
+            "limit": limit,
             "running": self.running,
             "busy": round(self._busy / asked, 4) if known and asked else None,
             "held": round(self._held / total, 4) if known and total else None,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rollgym.engine import WorkItem, run
-from rollgym.pool import DeliveredGroup, RolloutPool
+from rollgym.pool import DeliveredGroup, OnPolicyChange, RolloutPool
 from rollgym.records import Completed, Outcome, TaskError
 from rollgym.store import IdentityError, read_manifest, read_tasks
 from tests.builders import read_json_lines
@@ -220,3 +220,42 @@ async def _status_of_other_rows(directory: Path) -> None:
 async def _with_larger_groups(directory: Path) -> None:
     async with opened(directory, group_size=3):
         pass
+
+
+async def fails_once(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+    if item.repeat == 1 and attempt == 1:
+        raise TaskError("only once")
+    return await alternate(item, attempt, deadline)
+
+
+def test_a_failed_member_is_refilled_alone_before_its_group_is_delivered(tmp_path: Path) -> None:
+    async def training() -> list[DeliveredGroup]:
+        changes = {"refills": 1}
+        async with opened(tmp_path, fails_once, max_groups=5, policy_changes=changes) as pool:
+            return await take(pool, 5)
+
+    assert all(group.complete for group in run(training()))
+    lines = read_json_lines(tmp_path / "journal.jsonl")
+    assert len(lines) == 15  # two members, and one of them again
+
+
+def test_running_rollouts_are_cut_or_dropped_when_the_policy_changes(tmp_path: Path) -> None:
+    async def training(directory: Path, on_change: OnPolicyChange) -> DeliveredGroup:
+        at_work = asyncio.Event()
+
+        async def hanging(item: WorkItem, attempt: int, _deadline: float) -> Outcome:
+            if attempt == 1 and item.repeat == 1:
+                at_work.set()
+                await asyncio.sleep(3600)
+            return Completed(float(item.repeat))
+
+        async with opened(directory, hanging, max_groups=1, on_policy_change=on_change) as pool:
+            await asyncio.wait_for(at_work.wait(), PATIENCE)
+            await pool.set_policy_version("1")
+            return (await take(pool, 1))[0]
+
+    cut = run(training(tmp_path / "cut", OnPolicyChange.CUT))
+    assert (cut.complete, [row["reward"] for row in cut.rows()]) == (True, [0.0, 1.0])
+    assert cut.versions == ["0", "1"]
+    dropped = run(training(tmp_path / "drop", OnPolicyChange.DROP))
+    assert dropped.reason == "1 of 2 rollouts have no reward (1 omitted: stale)"
