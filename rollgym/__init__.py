@@ -40,6 +40,13 @@ if TYPE_CHECKING:
     )
     from rollgym.export.branches import RolloutBranch, read_branches
     from rollgym.metrics.aggregate import accuracy, pass_majority_metrics
+    from rollgym.pool import (
+        DeliveredGroup,
+        OnPolicyChange,
+        PoolSettings,
+        RolloutPool,
+        serve_rollouts,
+    )
     from rollgym.records import (
         Completed,
         Failed,
@@ -94,7 +101,7 @@ __version__ = "0.1.0"
 
 _PACKAGES = (
     *("rollgym.records", "rollgym.store", "rollgym.engine", "rollgym.metrics.aggregate"),
-    *("rollgym.servers", "rollgym.servers.isolation", "rollgym.export.branches"),
+    *("rollgym.servers", "rollgym.servers.isolation", "rollgym.export.branches", "rollgym.pool"),
 )
 """The packages that export these names; each imports those before it anyway."""
 
@@ -109,6 +116,7 @@ __all__ = [
     "Control",
     "CookieJar",
     "Coverage",
+    "DeliveredGroup",
     "Episode",
     "ExitStatus",
     "Failed",
@@ -120,10 +128,12 @@ __all__ = [
     "NoEffect",
     "OmitReason",
     "Omitted",
+    "OnPolicyChange",
     "OpenAttempt",
     "Outcome",
     "Policy",
     "PolicyVersion",
+    "PoolSettings",
     "RefusedError",
     "ResourcesConfig",
     "ResourcesServer",
@@ -133,6 +143,7 @@ __all__ = [
     "RolloutBranch",
     "RolloutError",
     "RolloutKey",
+    "RolloutPool",
     "Row",
     "ServerConfig",
     "ServerDirectory",
@@ -160,6 +171,7 @@ __all__ = [
     "read_branches",
     "read_rows",
     "run",
+    "serve_rollouts",
     "tool",
     "tool_schemas",
 ]
