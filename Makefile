@@ -9,7 +9,7 @@ help:
 	@echo 'make test-all       the same, with the campaigns: long or broad tests'
 	@echo 'make test-torch     open our files with torch, which this downloads'
 	@echo 'make test-embedded  run the bundled language model, which this downloads'
-	@echo 'make test-trainers  load exports with TRL and datasets, which this downloads'
+	@echo 'make test-trainers  load exports with TRL and others, which this downloads'
 	@echo 'make test-agents    roll out agents of frameworks, which this downloads'
 	@echo 'make test-vllm      ask a real vLLM on the CPU, which this downloads (2.5 GB)'
 	@echo 'make test-ray       kill nodes of a real Ray cluster, ROUNDS=$(ROUNDS) times; downloads Ray'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a separate environment with heavy packages and prints the path of its Python:
 #   torch_env.sh torch      torch alone, for `make test-torch`
-#   torch_env.sh trainers   TRL and datasets as well, for `make test-trainers`
+#   torch_env.sh trainers   TRL, datasets, atif and verl as well, for `make test-trainers`
 #   torch_env.sh agents     frameworks for agents, without torch, for `make test-agents`
 #   torch_env.sh vllm       vLLM for the CPU, for `make test-vllm`; needs Python 3.11 on Linux
 #   torch_env.sh ray        Ray and what rollgym requires, without torch, for `make test-ray`
@@ -14,6 +14,9 @@
 # brings gigabytes of libraries for GPUs; if the index has none, nothing is installed.
 # ROLLGYM_TORCH_INDEX names another index for torch, such as PyTorch's own for CPUs. The stamp says
 # what the environment was made for; while it matches nothing is done.
+#
+# verl's own requirements are those of a cluster of GPUs. The tests need one file of it, so it is installed
+# without them.
 #
 # vLLM's own requirements name torchvision and others that have no build for CPUs on the package index.
 # They are left out (tests/vllm/stubs stands in for torchvision), so vLLM is installed without its
@@ -28,7 +31,7 @@ trap 'exit 130' INT
 kind=${1:-torch}
 case $kind in
     torch) imports='import torch, numpy' ;;
-    trainers) imports='import datasets, trl' ;;
+    trainers) imports='import atif, datasets, trl' ;;
     agents) imports='import agents, pydantic_ai' ;;
     vllm) imports='import vllm' ;;
     ray) imports='import ray' ;;
@@ -49,7 +52,9 @@ requirements() {
 with open(sys.argv[1], "rb") as file:
     project = tomllib.load(file)["project"]
 extras = project["optional-dependencies"]
-wanted = project["dependencies"] + extras["ray"] if sys.argv[2] == "ray" else extras[sys.argv[2] + "-test"]
+kind = sys.argv[2]
+wanted = project["dependencies"] + extras[kind] if kind == "ray" else extras[kind + "-test"]
+wanted += extras["verl-test"] if kind == "trainers" else []
 print("\n".join(wanted))' "$root/pyproject.toml" "$kind"
 }
 
@@ -81,11 +86,12 @@ cpu_version() {
 
 # Installs torch, in the build $1 if that is given, then the other requirements.
 install_requirements() {
-    local version=$1 line torch=torch
+    local version=$1 line torch=torch verl=''
     set --
     while IFS= read -r line; do
         case $line in
             torch[!a-z]*) torch=$line ;;
+            verl[!a-z]*) verl=$line ;;
             *) set -- "$@" "$line" ;;
         esac
     done <<<"$(requirements)"
@@ -103,7 +109,10 @@ install_requirements() {
             set -- "$@" "$line"
         done <<<"$(vllm_requirements)"
     fi
-    install_packages_into "$@" ${version:+"torch==$version"}
+    install_packages_into "$@" ${version:+"torch==$version"} || return
+    if [ "$kind" = trainers ]; then
+        run_pip install --no-deps "$verl"
+    fi
 }
 
 # Installs packages: with uv where it is installed, because pip takes long to choose versions of so many.

@@ -16,10 +16,11 @@ def configure(parser: ArgumentParser) -> None:
         "Write training data from a file of rollouts, of rollgym or of NeMo Gym, or from web "
         "rollouts. The formats are sft (the messages of each successful rollout), preference (a "
         "better and a worse rollout of one task), groups (all rollouts of a task with their "
-        "rewards and advantages) and tokens (the exact tokens of each rollout, with loss mask and "
-        "log probabilities). Tasks are in the order of their index. The file is written "
-        "completely or not at all. A card beside it says where the examples come from and what "
-        "was left out."
+        "rewards and advantages), tokens (the exact tokens of each rollout, with loss mask and "
+        "log probabilities), verl (the same as its agent loops return them) and atif (a trajectory "
+        "of the interchange format for each rollout). Tasks are in the order of their index. The "
+        "file is written completely or not at all. A card beside it says where the examples come "
+        "from and what was left out."
     )
     parser.add_argument(
         "source",
@@ -65,7 +66,7 @@ def configure(parser: ArgumentParser) -> None:
     add(
         "--drop-equal",
         action="store_true",
-        help="groups, tokens: leave out tasks whose rollouts all have the same reward",
+        help="groups, tokens, verl: leave out tasks whose rollouts all have the same reward",
     )
     parser.set_defaults(refuse=parser.error)
 
@@ -86,8 +87,8 @@ def _reject_options_of_other_formats(arguments: Namespace) -> None:
         arguments.refuse("--min-reward goes with --format sft; --filter chooses among tasks")
     if (arguments.margin is not None or arguments.every_pair) and arguments.format != "preference":
         arguments.refuse("--margin and --all-pairs go with --format preference")
-    if arguments.drop_equal and arguments.format not in ("groups", "tokens"):
-        arguments.refuse("--drop-equal goes with --format groups or tokens")
+    if arguments.drop_equal and arguments.format not in ("groups", "tokens", "verl"):
+        arguments.refuse("--drop-equal goes with --format groups, tokens or verl")
 
 
 def _lines(report: ExportReport, output: Path) -> Iterator[str]:

@@ -68,6 +68,7 @@ _COMMANDS = (
     _Command("model", "rollgym.cli.model", "serve a GGUF file as a model, or get a small one"),
     _Command("gateway", "rollgym.cli.gateway", "keep the calls of any agent, with its tokens"),
     _Command("export", "rollgym.cli.export", "write training data from rollouts"),
+    _Command("import", "rollgym.cli.imports", "read trajectories of other programs (ATIF)"),
 )
 
 

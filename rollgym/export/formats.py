@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import msgspec
 
+from rollgym.export.atif import trajectory
 from rollgym.export.branches import RolloutBranch, rollout_branches
 from rollgym.export.source import (
     BLOB,
@@ -16,6 +17,7 @@ from rollgym.export.source import (
     RolloutPosition,
     RolloutSource,
 )
+from rollgym.export.trainers import agent_loop_output
 from rollgym.metrics.exact import Moments
 from rollgym.servers.responses import JsonObject
 
@@ -26,7 +28,7 @@ class FormatOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     - `min_reward` (sft): the smallest reward; None for successful rollouts only.
     - `margin` (preference): the smallest difference in reward.
     - `every_pair` (preference): every pair, not only the best and the worst rollout.
-    - `drop_equal` (groups, tokens): leave out tasks whose rollouts all have the same reward.
+    - `drop_equal` (groups, tokens, verl): leave out tasks whose rollouts all have the same reward.
     """
 
     min_reward: float | None = None
@@ -88,7 +90,7 @@ class ExportGroup:
 
         Raises ExportError for others.
         """
-        found = [self._only(member) for member in members]
+        found = [self.conversation(member) for member in members]
         for member, each in zip(members, found, strict=True):
             if (each.prompt, each.tools) != (found[0].prompt, found[0].tools):
                 raise self._source.problem(
@@ -98,7 +100,8 @@ class ExportGroup:
                 )
         return found
 
-    def _only(self, member: RolloutPosition) -> ExportedConversation:
+    def conversation(self, member: RolloutPosition) -> ExportedConversation:
+        """The one conversation of a rollout. Raises ExportError."""
         if self._source.is_stepwise:
             raise ExportError(
                 "these rollouts have a prompt for each step, and this format needs one for the "
@@ -228,11 +231,35 @@ def token_branches(group: ExportGroup, options: FormatOptions) -> Iterator[JsonO
             }
 
 
+def agent_loop_outputs(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObject]:
+    """The fields of verl's `AgentLoopOutput` for each branch, with all of them in its order.
+
+    The prompt ends before the first sampled token. `uid` in the extra fields is the group.
+    """
+    if options.drop_equal and group.has_equal_rewards:
+        group.dropped |= dict.fromkeys(group.members, "equal rewards")
+        return
+    for member in group.members:
+        branches = group.branches(member)
+        if not branches:
+            group.dropped[member] = "no tokens"
+        for branch in branches:
+            yield agent_loop_output(branch)
+
+
+def trajectories(group: ExportGroup, _: FormatOptions) -> Iterator[JsonObject]:
+    """A document of ATIF for each rollout (`atif.py`)."""
+    for member in group.members:
+        yield trajectory(group.row(member), member, group.conversation(member))
+
+
 FORMATS: Mapping[str, Format] = {
     "sft": supervised,
     "preference": preference_pairs,
     "groups": task_groups,
     "tokens": token_branches,
+    "verl": agent_loop_outputs,
+    "atif": trajectories,
 }
 """The formats by their names on the command line."""
 

@@ -89,7 +89,7 @@ def test_the_examples_of_the_documentation_are_what_is_exported(tmp_path: Path) 
     shown = dict(zip(FORMATS, examples, strict=True))
     for into, example in shown.items():
         command(tmp_path, "--format", into)
-        assert read(tmp_path / "out.jsonl") == [example], into
+        assert read(tmp_path / "out.jsonl")[0] == example, into
 
 
 def test_the_documentation_lists_every_option() -> None:

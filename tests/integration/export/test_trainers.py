@@ -1,4 +1,4 @@
-"""TRL and `datasets` load what `rollgym export` writes: `make test-trainers` brings both."""
+"""Trainers load what `rollgym export` writes: `make test-trainers` brings TRL, verl and others."""
 
 import json
 import os
@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from rollgym import read_branches
 from rollgym.export.export import export
 from rollgym.export.formats import FORMATS
+from rollgym.export.trainers import trl_rollouts
 from tests.integration.export.rollouts import read, row, write
 from tests.integration.export.test_export import PICTURE
 
@@ -61,6 +63,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         for into in FORMATS:
             export(source, folder / f"{into}.{kind}", into)
         export(pictured, folder / f"pictures.{kind}", "sft")
+    branches = [branch for branch in read_branches(source) if branch.task == 0]
+    (folder / "trl_rollouts.json").write_text(json.dumps(trl_rollouts(branches)))
     done = subprocess.run(
         [python, "-I", str(PROGRAM), str(folder)],
         cwd=folder,
@@ -120,3 +124,21 @@ def test_trl_trains_on_the_pairs(found: dict[str, Any]) -> None:
 
 def test_pictures_are_decoded_from_files_and_from_parquet(found: dict[str, Any]) -> None:
     assert found["images"] == [["pictures.jsonl", [1, 1]], ["pictures.parquet", [1, 1]]]
+
+
+def test_trl_takes_rollouts_that_were_collected_elsewhere(found: dict[str, Any]) -> None:
+    assert found["grpo"] == {"rewards": [1.0, 0.0], "moved": True}
+
+
+def test_verl_makes_its_tensors_of_the_fields(found: dict[str, Any]) -> None:
+    assert found["verl"][0] == {
+        "prompts": [1, 2, 0],
+        "responses": [3, 0],
+        "response_mask": [1, 1],
+        "rollout_log_probs": [-0.5, 0.0],
+        "rm_scores": [0.0, 1.0],
+    }
+
+
+def test_trajectories_are_valid_for_the_reference_models(found: dict[str, Any]) -> None:
+    assert found["atif"] == found["written"]["atif"]

@@ -4,15 +4,20 @@ It runs with another Python, which has these packages (`make test-trainers`). Th
 tokenizer are made here: a token for each byte, and a chat template that writes tools and calls.
 """
 
+import ast
+import importlib.util
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
+import atif
 import datasets
+import pydantic
+import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
+from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 
 TEMPLATE = (
     "{%- if tools %}<|im_start|>tools\n{{ tools | tojson }}<|im_end|>\n{% endif %}"
@@ -53,6 +58,62 @@ def load(path: Path, cache: Path) -> Any:
     return datasets.load_dataset(kind, data_files=str(path), split="train", cache_dir=str(cache))
 
 
+def train_on_rollouts(folder: Path, model: str, tokenizer: Any, settings: dict[str, Any]) -> Any:
+    """A step of GRPO on the rollouts that `trl_rollouts` gave, and the rewards that it saw."""
+    given: dict[str, Any] = json.loads((folder / "trl_rollouts.json").read_text())
+    seen: list[float] = []
+
+    def rollouts(prompts: list[Any], _: Any) -> dict[str, Any]:
+        assert len(prompts) == len(given["prompt_ids"])
+        return given
+
+    def reward_of(reward: list[float], **_: Any) -> list[float]:
+        seen.extend(reward)
+        return reward
+
+    size = len(given["prompt_ids"])
+    settings = {**settings, "per_device_train_batch_size": size, "num_generations": size}
+    del settings["max_length"]
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=reward_of,
+        args=GRPOConfig(**settings, max_completion_length=8, learning_rate=0.1),
+        train_dataset=datasets.Dataset.from_list([{"prompt": "task 0"}] * size),
+        processing_class=tokenizer,
+        rollout_func=rollouts,
+    )
+    before = [each.detach().clone() for each in trainer.model.parameters()]
+    trainer.train()
+    pairs = zip(before, trainer.model.parameters(), strict=True)
+    return {"rewards": seen, "moved": any(not torch.equal(*pair) for pair in pairs)}
+
+
+def verl_outputs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows as `AgentLoopOutput`, which is taken out of verl's file without its imports."""
+    package = importlib.util.find_spec("verl")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    place = Path(package.submodule_search_locations[0], "experimental/agent_loop/agent_loop.py")
+    wanted = ("AgentLoopMetrics", "AgentLoopOutput")
+    classes: list[ast.stmt] = [
+        node
+        for node in ast.parse(place.read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name in wanted
+    ]
+    names: dict[str, Any] = {"BaseModel": pydantic.BaseModel, "torch": torch, "Any": Any}
+    names["Optional"] = Optional
+    exec(compile(ast.Module(classes, []), str(place), "exec"), names)
+    outputs = [names["AgentLoopOutput"](**row).as_dict() for row in rows]
+    return [
+        {
+            name: value.tolist() if isinstance(value, torch.Tensor) else value
+            for name, value in output.items()
+            if name in ("prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores")
+        }
+        for output in outputs
+    ]
+
+
 def main(folder: Path) -> None:
     tokenizer = make_tokenizer()
     model = make_model(folder, len(tokenizer))
@@ -84,6 +145,12 @@ def main(folder: Path) -> None:
                 for row in dpo.train_dataset
             ]
             found["preference"][name] = [parts, dpo.train().training_loss]
+    found["grpo"] = train_on_rollouts(folder, model, tokenizer, settings)
+    lines = {into: (folder / f"{into}.jsonl").read_text().splitlines() for into in ("verl", "atif")}
+    found["verl"] = verl_outputs([json.loads(line) for line in lines["verl"]])
+    found["atif"] = [
+        atif.Trajectory.model_validate_json(line).to_json_dict() for line in lines["atif"]
+    ]
     (folder / "found.json").write_text(json.dumps(found))
 
 
