@@ -22,6 +22,7 @@ import argparse
 import importlib.util
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from benchmarks.contenders import AGENT, COMMANDS, write_rows
+from benchmarks.contenders import AGENT, ROOT, write_rows
 from benchmarks.figure import Figures
 from benchmarks.process_costs import own_cpu, tree_costs
 
@@ -75,8 +76,8 @@ def measure(way: str, rows: Path, sizes: tuple[int, int]) -> PerRollout:
 def _collect(way: str, rows: Path, rollouts: int) -> Cost:
     with TemporaryDirectory(prefix="rollgym-bench-") as folder:
         output, said = Path(folder) / "rollouts.jsonl", Path(folder) / "said"
-        command: list[str | Path] = [
-            COMMANDS / "ng_collect_rollouts",
+        command = [
+            *(sys.executable, "-m", "rollgym.cli.collect"),
             f"+config_paths=[{','.join(CONFIGS)}]",
             "+policy_model.responses_api_models.scripted_model.skill=1.0",
             f"+agent_name={AGENT}",
@@ -89,7 +90,11 @@ def _collect(way: str, rows: Path, rollouts: int) -> Cost:
         with said.open("wb") as written:
             began = time.perf_counter()
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=written, stderr=written
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=written,
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
             )
         cpu = driver = 0.0
         try:
@@ -153,7 +158,7 @@ def main() -> None:
     sizes = (20, 60) if options.quick else (1_000, options.large)
     ways = ["one", "two"] + ["ray"] * (importlib.util.find_spec("ray") is not None)
     figures = Figures()
-    os.chdir(Path(__file__).parents[1])
+    os.chdir(ROOT)
     with TemporaryDirectory(prefix="rollgym-bench-") as folder:
         rows = Path(folder) / "rows.jsonl"
         write_rows(rows, sizes[1])

@@ -62,6 +62,7 @@ from rollgym.store import InFlightMarks, RunStore, cause_of, reduced
 OPEN_PER_SLOT = 2
 STRAGGLER_RUNNING = "cancelled when enough other rollouts had finished"
 STRAGGLER_WAITING = "not running when enough other rollouts had finished"
+LOOK_FOR_WAITING_EVERY = 0.25
 WallClock = Callable[[], float]
 Waits = Callable[[RolloutKey], bool]
 
@@ -180,6 +181,7 @@ class _Collection:
             wall_clock=wall_clock,
         )
         self._retries = 0
+        self._look_timer: asyncio.TimerHandle | None = None
         self._retry_timer: asyncio.TimerHandle | None = None
         self.request_timeout = self._supervisor.request_timeout
         self._refills = Refills(policy.refills, store.progress, self._may_refill)
@@ -271,8 +273,9 @@ class _Collection:
         self._stop.listen(lambda: None)
         self._control.detach()
         self._end.close()
-        if self._retry_timer is not None:
-            self._retry_timer.cancel()
+        for timer in (self._retry_timer, self._look_timer):
+            if timer is not None:
+                timer.cancel()
         await self._supervisor.close()
         self._marks.close()
         if self._observers:
@@ -426,8 +429,7 @@ class _Collection:
 
     async def _omit_stragglers(self) -> None:
         """Cancel running attempts, and omit all rollouts that are not running."""
-        for rollout in list(self._supervisor.in_flight):
-            self._supervisor.halt(rollout, Halt.STRAGGLER, STRAGGLER_RUNNING)
+        self._supervisor.halt_all(Halt.STRAGGLER, STRAGGLER_RUNNING)
         for rollout in self._admission.drain():
             await self._omit(rollout, OmitReason.STRAGGLER, STRAGGLER_WAITING)
         while not self._admission.exhausted and not self._stop.level:
@@ -455,7 +457,15 @@ class _Collection:
 
     def _drain(self) -> None:
         """Start nothing more, and let running attempts finish within `drain_timeout`."""
-        at_once = self._end.drain(len(self._supervisor.in_flight))
-        for rollout in list(self._supervisor.in_flight):
-            if at_once or self._waits(rollout.item.key):
-                self._supervisor.halt(rollout, Halt.STOP)
+        if self._end.drain(len(self._supervisor.in_flight)):
+            self._supervisor.halt_all(Halt.STOP)
+        elif self._look_timer is None:
+            # Not at every turn: each of thousands of attempts that end would look at all others.
+            for rollout in list(self._supervisor.in_flight):
+                if self._waits(rollout.item.key):
+                    self._supervisor.halt(rollout, Halt.STOP)
+            self._look_timer = self._loop.call_later(LOOK_FOR_WAITING_EVERY, self._look_again)
+
+    def _look_again(self) -> None:
+        self._look_timer = None
+        self._wake.set()

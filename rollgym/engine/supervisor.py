@@ -62,6 +62,7 @@ class Supervisor:
         self._post = post
         self._marks = marks
         self._loop = asyncio.get_running_loop()
+        self._halted: Halt | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = math.inf
 
@@ -111,6 +112,13 @@ class Supervisor:
             )
             rollout.task.cancel()
         return True
+
+    def halt_all(self, why: Halt, detail: str = "") -> None:
+        """Halt all attempts, once: none may start after that."""
+        if self._halted is not why:
+            self._halted = why
+            for rollout in list(self.in_flight):
+                self.halt(rollout, why, detail)
 
     def reap(self, rollout: OpenRollout) -> Outcome | None:
         """Remove an ended attempt from those in flight.
