@@ -78,8 +78,7 @@ bench-collect:
 	.venv/bin/python -m benchmarks.collect
 
 bench-processes:
-	@scripts/setup.sh dev
-	.venv/bin/python -m benchmarks.processes
+	@python=$$(scripts/torch_env.sh ray) && PYTHONPATH=. "$$python" -m benchmarks.processes
 
 bench-cluster:
 	@scripts/setup.sh dev

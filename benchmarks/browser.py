@@ -59,11 +59,11 @@ def pages() -> Iterator[str]:
         process.stdout.close()
 
 
-def contend(name: str, url: str, tasks: int, sessions: int) -> ContenderCosts:
+def contend(name: str, url: str, tasks: int, sessions: int, *steps: int) -> ContenderCosts:
     done = subprocess.run(
         [
             *(sys.executable, "-m", f"benchmarks.browser_{name}"),
-            *(url, str(tasks), str(sessions)),
+            *(url, *map(str, (tasks, sessions, *steps))),
         ],
         stdout=subprocess.PIPE,
         timeout=PATIENCE,

@@ -55,8 +55,8 @@ class Tally:
 Task = Callable[[int, Tally], Awaitable[None]]
 
 
-async def browse(task: Task, tasks: int, sessions: int) -> ContenderCosts:
-    """Do the tasks, `sessions` at a time, and count."""
+async def browse(task: Task, tasks: int, sessions: int, steps: int = len(STEPS)) -> ContenderCosts:
+    """Do the tasks, of so many steps each, `sessions` at a time, and count."""
     tally, numbers = Tally(), iter(range(tasks))
     idle = tree_costs(os.getpid()).memory
     began = time.perf_counter()
@@ -73,7 +73,7 @@ async def browse(task: Task, tasks: int, sessions: int) -> ContenderCosts:
     return ContenderCosts(
         cpu,
         wall,
-        tasks * len(STEPS),
+        tasks * steps,
         tally.failed,
         tally.step_seconds,
         tally.start_seconds,
@@ -82,11 +82,11 @@ async def browse(task: Task, tasks: int, sessions: int) -> ContenderCosts:
     )
 
 
-def report(contender: Callable[[str, int, int], Awaitable[ContenderCosts]]) -> None:
+def report(contender: Callable[..., Awaitable[ContenderCosts]]) -> None:
     """The main function of a contender: arguments are the URL, the tasks and the sessions."""
-    url, tasks, sessions = sys.argv[1:4]
+    url, *numbers = sys.argv[1:]
 
     async def run() -> ContenderCosts:
-        return await contender(url, int(tasks), int(sessions))
+        return await contender(url, *map(int, numbers))
 
     print(json.dumps(msgspec.to_builtins(asyncio.run(run()))))

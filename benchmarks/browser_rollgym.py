@@ -1,6 +1,6 @@
 """The browsing of `browser_contenders` with our server in a process of its own.
 
-python -m benchmarks.browser_rollgym URL TASKS SESSIONS
+python -m benchmarks.browser_rollgym URL TASKS SESSIONS [STEPS]
 """
 
 import asyncio
@@ -18,7 +18,9 @@ from webgym.client.client import BrowserClient
 PATIENCE = 60.0
 
 
-async def with_rollgym(url: str, tasks: int, sessions: int) -> ContenderCosts:
+async def with_rollgym(
+    url: str, tasks: int, sessions: int, steps: int = len(STEPS)
+) -> ContenderCosts:
     """Our server in a child process, our client in this one."""
     async with server(sessions) as address, BrowserClient(address) as client:
         observe = Observe("coordinates", "png")
@@ -34,11 +36,11 @@ async def with_rollgym(url: str, tasks: int, sessions: int) -> ContenderCosts:
                     taken = picture is not None and picture.data.startswith(PNG)
                     return answer.error is None and taken and bool(answer.page.title)
 
-                for index in range(len(STEPS)):
+                for index in range(steps):
                     await tally.timed_step(step(command_for(index, url, number)))
                 tally.look_at_memory()
 
-        return await browse(task, tasks, sessions)
+        return await browse(task, tasks, sessions, steps)
 
 
 def command_for(step: int, url: str, number: int) -> Command:

@@ -11,6 +11,9 @@ median is reported, with the least and the greatest. *The driver* is the process
 rollouts per second that its CPU per rollout allows are the most that one driver can collect, with
 any number of workers.
 
+A local Ray cluster uses some CPU per second, whatever it runs, so on a busy machine the CPU per
+rollout with Ray grows. That part is a figure of its own.
+
 Ratios of rollouts per second need two cores that nothing else uses: on a busy machine, two
 processes get a larger share of it than one. Ratios of CPU depend on this much less.
 
@@ -19,6 +22,7 @@ processes get a larger share of it than one. Ratios of CPU depend on this much l
 """
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import subprocess
@@ -32,7 +36,7 @@ from typing import NamedTuple
 
 from benchmarks.contenders import AGENT, ROOT, write_rows
 from benchmarks.figure import Figures
-from benchmarks.process_costs import own_cpu, tree_costs
+from benchmarks.process_costs import descendants, own_cpu, tree_costs
 
 CONFIGS = (
     "responses_api_models/scripted_model/configs/scripted_model.yaml",
@@ -44,6 +48,14 @@ PATIENCE = 600.0
 SPEEDUP_GOAL = 1.8
 CPU_GOAL = 1.15
 RAY_CPU_GOAL = 1.5
+RAY_SERVERS = (
+    b"raylet/raylet",
+    b"gcs_server",
+    b"/dashboard/",
+    b"log_monitor",
+    b"runtime_env",
+    b"/monitor.py",
+)
 WAYS: dict[str, tuple[str, ...]] = {
     "one": (),
     "two": ("+processes=2",),
@@ -52,10 +64,11 @@ WAYS: dict[str, tuple[str, ...]] = {
 
 
 class Cost(NamedTuple):
-    """CPU seconds of all processes, and of the driver alone; seconds from start to end."""
+    """CPU seconds of all processes, of the driver alone and of Ray's servers; seconds in all."""
 
     cpu: float
     driver: float
+    cluster: float
     wall: float
 
 
@@ -64,6 +77,7 @@ class PerRollout(NamedTuple):
 
     cpu: float
     driver: float
+    cluster: float
     wall: float
 
 
@@ -96,11 +110,13 @@ def _collect(way: str, rows: Path, rollouts: int) -> Cost:
                 stderr=written,
                 env=os.environ | {"PYTHONPATH": str(ROOT)},
             )
-        cpu = driver = 0.0
+        cpu = driver = cluster = 0.0
         try:
             while process.poll() is None and time.perf_counter() - began < PATIENCE:
                 cpu = max(cpu, tree_costs(process.pid).cpu)
                 driver = max(driver, own_cpu(process.pid))
+                if way == "ray":
+                    cluster = max(cluster, _ray_cpu(process.pid))
                 time.sleep(SAMPLE_INTERVAL)
         finally:
             if process.poll() is None:
@@ -110,7 +126,18 @@ def _collect(way: str, rows: Path, rollouts: int) -> Cost:
         lines = len(set(output.read_bytes().splitlines())) if output.exists() else 0
         if process.returncode or lines != rollouts:
             raise RuntimeError(f"{way}: {lines} of {rollouts} rollouts:\n{said.read_text()}")
-        return Cost(cpu, driver, wall)
+        return Cost(cpu, driver, cluster, wall)
+
+
+def _ray_cpu(root: int) -> float:
+    """The CPU seconds of Ray's own servers, which do not run attempts."""
+    cpu = 0.0
+    for pid in descendants(root):
+        with contextlib.suppress(OSError):  # it has ended just now
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if any(name in command for name in RAY_SERVERS):
+                cpu += own_cpu(pid)
+    return cpu
 
 
 def run(figures: Figures, rows: Path, rounds: int, sizes: tuple[int, int], ways: list[str]) -> None:
@@ -132,6 +159,11 @@ def run(figures: Figures, rows: Path, rounds: int, sizes: tuple[int, int], ways:
         cpu = [ours.cpu / theirs.cpu for ours, theirs in pairs]
         faster = [theirs.wall / ours.wall for ours, theirs in pairs]
         _ratios(figures, f"processes.{way}.cpu", cpu, RAY_CPU_GOAL if way == "ray" else CPU_GOAL)
+        if way == "ray":
+            itself = median(each.cluster for each in costs)
+            report("processes.ray.cpu_of_ray_itself", itself * 1e6, "us")
+            rest = [(ours.cpu - ours.cluster) / theirs.cpu for ours, theirs in pairs]
+            _ratios(figures, "processes.ray.cpu_without_ray_itself", rest, None)
         goal = SPEEDUP_GOAL if way == "two" else None
         _ratios(figures, f"processes.{way}.speedup", faster, goal, at_least=True)
 

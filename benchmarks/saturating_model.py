@@ -7,8 +7,9 @@ simulation of a cluster asks it for the delays, and this module answers real req
 
     python -m benchmarks.saturating_model --port 0 --streams 32 --seconds 1 --sigma 0.3
 
-answers two calls per rollout, as the model of the other benchmarks does. `GET /v1/load` reports
-what it has done. A request whose caller has left keeps its stream to its end.
+asks for a tool in every turn of a rollout but the last (`--turns`), as the model of the other
+benchmarks does. `GET /v1/load` reports what it has done. A request whose caller has left keeps its
+stream to its end.
 """
 
 import asyncio
@@ -76,8 +77,11 @@ def lognormal(random: Random, mean: float, sigma: float) -> float:
 class SaturatingMind(BenchMind):
     """Answers as the other benchmarks' model does, when a stream has had the time for it."""
 
-    def __init__(self, streams: Streams, seconds: float, sigma: float, seed: int) -> None:
+    def __init__(
+        self, streams: Streams, seconds: float, sigma: float, *, turns: int, seed: int
+    ) -> None:
         super().__init__(0.0)
+        self._turns = turns
         self._streams = streams
         self._seconds = seconds
         self._sigma = sigma
@@ -86,9 +90,10 @@ class SaturatingMind(BenchMind):
     def reply(self, head: bytes, body: bytes) -> tuple[bytes, float]:
         if head.startswith(b"GET /v1/load "):
             return message(200, self._streams.report()), 0.0
-        answer, _ = super().reply(head, body)
         if not head.startswith(b"POST "):
-            return answer, 0.0
+            return super().reply(head, body)
+        last = body.count(b'"function_call_output"') >= self._turns - 1
+        answer = self._response_final if last else self._response_call
         tokens = lognormal(self._random, self._seconds, self._sigma)
         delay = self._streams.take(time.monotonic(), tokens)
         if delay is None:
@@ -102,11 +107,14 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=1.0, help="mean time of a request")
     options.add_argument("--sigma", type=float, default=0.3, help="of the logarithm of that time")
     options.add_argument("--waiting", type=int, default=1_000_000, help="requests that may wait")
+    options.add_argument("--turns", type=int, default=2, help="requests of a rollout")
     options.add_argument("--seed", type=int, default=0)
     chosen = options.parse_args()
     # One token is one second here.
     streams = Streams(chosen.streams, 1.0, chosen.waiting)
-    mind = SaturatingMind(streams, chosen.seconds, chosen.sigma, chosen.seed)
+    mind = SaturatingMind(
+        streams, chosen.seconds, chosen.sigma, turns=chosen.turns, seed=chosen.seed
+    )
     allow_many_connections()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(serve(mind, chosen.port, end_with_stdin=chosen.end_with_stdin))

@@ -52,7 +52,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """What a collection cost this process, and what its episodes were.
 
     `cpu` and `wall` are seconds, from the first rollout's start to the last file. `model` and
-    `browser` are the seconds of a step that an episode spent with either, on average.
+    `browser` are the seconds of a step that an episode spent with either, on average. The bytes are
+    those of the journal and of the pictures, of the asynchronous way.
     """
 
     cpu: float
@@ -62,6 +63,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     solved: int
     model: float
     browser: float
+    journal_bytes: int
+    picture_bytes: int
 
 
 class SlowEvaluator(Evaluator):
@@ -125,6 +128,7 @@ def collect(case: Case) -> Told:
     completed = [outcome for outcome in outcomes if isinstance(outcome, Completed)]
     steps = round(sum(outcome.measures["steps"] for outcome in completed))
     phases = [outcome.phases for outcome in completed]
+    folder = Path(case.folder)
     return Told(
         cpu=cpu,
         wall=wall,
@@ -133,6 +137,8 @@ def collect(case: Case) -> Told:
         solved=sum(outcome.succeeded for outcome in completed),
         model=sum(phase["model"] for phase in phases) / steps,
         browser=sum(phase["navigate"] + phase.get("execute", 0.0) for phase in phases) / steps,
+        journal_bytes=sum(path.stat().st_size for path in folder.rglob("journal*.jsonl")),
+        picture_bytes=sum(path.stat().st_size for path in folder.rglob("*.png")),
     )
 
 

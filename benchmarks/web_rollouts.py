@@ -97,16 +97,16 @@ def contend(
             browsers_url=servers.browsers.url,
             policy_url=servers.policy.url,
         )
-        told = _run(Told, "web_contenders", msgspec.json.encode(case).decode())
+        told = answered(Told, "web_contenders", msgspec.json.encode(case).decode())
         cpu = tree_costs(servers.browsers.pid).cpu
         played = None
         if play:
             run = IterationPaths(Path(name), "train", 0).run
-            played = _run(Played, "web_playwright", str(run), str(PLAYED_AT_ONCE))
+            played = answered(Played, "web_playwright", str(run), str(PLAYED_AT_ONCE))
     return Result(told, cpu, played)
 
 
-def _run(answer: type[T], module: str, *arguments: str) -> T:
+def answered(answer: type[T], module: str, *arguments: str) -> T:
     """What a module says at its end."""
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{module}", *arguments],
