@@ -194,6 +194,7 @@ def web_run(episodes: int, sessions: int, seed: int) -> WebRun:
             sites_url=servers.sites.url,
             browsers_url=servers.browsers.url,
             policy_url=servers.policy.url,
+            judge="",
         )
         told = answered(Told, "web_contenders", msgspec.json.encode(case).decode())
         if told.completed != episodes:
