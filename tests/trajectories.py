@@ -6,6 +6,7 @@ import msgspec
 
 from rollgym.records import Usage
 from rollgym.records.tokens import TokenTurn
+from rollgym.records.version import VersionPart
 from webgym.browser.contract.answers import Box, CommandFailure, Incident, PageInfo
 from webgym.trajectory.records import (
     ActionRecord,
@@ -84,6 +85,9 @@ def full_step() -> Step:
             seconds=1.25,
             queued=0.25,
             first_token=0.5,
+            start=0.75,
+            version="8",
+            version_parts=(VersionPart("7", 3), VersionPart("8")),
         ),
         reward=RewardRecord(
             reward=0.5,

@@ -10,7 +10,7 @@ the file names of its screenshots. A reply that could not be parsed is no exampl
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -26,8 +26,10 @@ from rollgym.export.source import (
     SourceCard,
     source_card,
 )
+from rollgym.export.staleness import RolloutVersions
 from rollgym.records import Completed
 from rollgym.records.decoding import JsonDecoder
+from rollgym.records.version import PolicyTurn, VersionOrder, VersionPart
 from rollgym.store.errors import storage_errors
 from rollgym.store.reader import RecordLookup, read_records
 from rollgym.viewer.source import SourcePart, ViewerSource
@@ -78,6 +80,7 @@ class TrajectorySource(Closable):
         self._places: list[_Place] = []
         self._files: dict[int, TorchFile] = {}
         self._lookup = RecordLookup()
+        self._versions = RolloutVersions()
         try:
             self._groups = self._read()
         except BaseException:
@@ -116,6 +119,9 @@ class TrajectorySource(Closable):
         path = self._images / SCREENSHOTS / name[:2] / name
         with storage_errors(path, "reading a screenshot"):
             return path.read_bytes()
+
+    def version_order(self) -> VersionOrder:
+        return self._versions.order()
 
     def card(self) -> SourceCard:
         """What the source is; for `.pt` files the counts are those that they were saved with."""
@@ -171,6 +177,7 @@ class TrajectorySource(Closable):
             group = (str(number), str(plain.get("task_id")), index)
             success = reward >= SUCCESS_REWARD
             place = _Place(number, start, length)
+            self._versions.add(_turns_of(plain), 0.0)
             yield group, self._position(place, repeat, float(reward), success=success)
 
     def _in_run(
@@ -182,6 +189,7 @@ class TrajectorySource(Closable):
             if attempt.final and is_current and isinstance(attempt.outcome, Completed):
                 outcome = attempt.outcome
                 place = _Place(by_path[entry.path], entry.offset)
+                self._versions.add(outcome.turns, attempt.started)
                 position = self._position(
                     place, attempt.repeat, outcome.reward, success=outcome.succeeded
                 )
@@ -194,7 +202,13 @@ class TrajectorySource(Closable):
         self._places.append(place)
         number = len(self._places)
         return RolloutPosition(
-            task=0, repeat=repeat, line=number, offset=number - 1, reward=reward, success=success
+            task=0,
+            repeat=repeat,
+            line=number,
+            offset=number - 1,
+            reward=reward,
+            success=success,
+            versions=self._versions[number - 1],
         )
 
     def _trajectory(self, position: RolloutPosition) -> Trajectory:
@@ -205,9 +219,29 @@ class TrajectorySource(Closable):
                     plain = self._files[place.part].trajectory((place.start, place.length))
                 return from_plain(plain)
             record = self._lookup.record(self._parts[place.part].path, place.start)
-            return _TRAJECTORY.decode(record.outcome.result)
+            trajectory = _TRAJECTORY.decode(record.outcome.result)
+            return trajectory.with_versions(record.outcome.turns)
         except (msgspec.DecodeError, TrajectoryError) as error:
             raise self.problem(position, f"its trajectory cannot be read: {error}") from error
+
+
+class _SaidVersion(msgspec.Struct):
+    version: str = ""
+    version_parts: tuple[VersionPart, ...] = ()
+
+
+class _SaidStep(msgspec.Struct):
+    response: _SaidVersion | None = None
+
+
+def _turns_of(plain: Mapping[str, object]) -> list[PolicyTurn]:
+    """The turns of a trajectory in a `.pt` file; none where they cannot be read."""
+    try:
+        steps = msgspec.convert(plain.get("steps"), list[_SaidStep])
+    except msgspec.ValidationError:
+        return []
+    said = (step.response for step in steps)
+    return [PolicyTurn(version=each.version, parts=each.version_parts) for each in said if each]
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from responses_api_models.embedded_model.grammar import call_grammar
 from rollgym.records import ModelMalformedError, ModelRequestError, ModelUnavailableError, Row
 from rollgym.servers import EndpointModelConfig, ModelServer, ServerDirectory
 from rollgym.servers.endpoints import EndpointPool, EndpointSettings
-from rollgym.servers.endpoints.times import note_first_token
+from rollgym.servers.endpoints.times import note_fallback, note_first_token
 from rollgym.servers.episode import TAKES_TOKENS
 from rollgym.servers.exact_tokens import ExactTokens, last_tokens, require_tokens, tagged_calls
 from rollgym.servers.gguf import BUNDLED_MODEL, GgufProcess, gguf_settings
@@ -127,7 +127,9 @@ class EmbeddedModel(ModelServer):
         endpoint = EndpointSettings(
             base_url=f"{process.url}/v1", api_key=SecretStr(key), max_concurrency=most
         )
-        self._pool = EndpointPool([endpoint], config.pool)
+        self._pool = EndpointPool(
+            [endpoint], config.pool, version_header=config.policy_version_header
+        )
         self._tokens = ExactTokens(self._pool)
 
     async def close(self) -> None:
@@ -152,6 +154,7 @@ class EmbeddedModel(ModelServer):
         request = chat_request(asked)
         completion = await self._complete(request, last_tokens(asked.get("input")))
         note_first_token(completion)
+        note_fallback(completion, self.config.policy_version_fallback)
         response = response_from_chat(completion, asked)
         if self.config.gives_tokens:
             require_tokens(response["output"][-1])

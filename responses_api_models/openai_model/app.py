@@ -6,7 +6,7 @@ every answer is checked: a failed response, or an answer that is not a response,
 error here. An agent would read it as a model that answers nothing.
 """
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypedDict, TypeVar
 
 import msgspec
 
@@ -29,6 +29,7 @@ from rollgym.servers.endpoints import (
     PoolStream,
     endpoint_settings,
 )
+from rollgym.servers.endpoints.times import note_fallback
 from rollgym.servers.responses import metadata_parameters
 from rollgym.store import Setting
 
@@ -79,6 +80,8 @@ class OpenAIModel(EndpointModelServer):
     async def responses(self, params: Row) -> bytes:
         answer = await self.pool.post("/responses", self._body(params))
         _check_response(answer)
+        if self.config.policy_version_fallback is not None:
+            note_fallback(_VERSION_FIELDS.decode(answer), self.config.policy_version_fallback)
         return answer
 
     async def chat_completions(self, params: Row) -> bytes:
@@ -156,6 +159,16 @@ class _CompletionHead(msgspec.Struct):
     choices: list[msgspec.Raw]
 
 
+class _VersionFields(TypedDict, total=False):
+    """What an answer may say of the policy version."""
+
+    model: Any
+    system_fingerprint: Any
+    policy_version: Any
+    policy_versions: Any
+
+
+_VERSION_FIELDS = JsonDecoder(_VersionFields)
 _RESPONSE = JsonDecoder(_ResponseHead)
 _COMPLETION = JsonDecoder(_CompletionHead)
 

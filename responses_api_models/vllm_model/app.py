@@ -31,7 +31,7 @@ from rollgym.servers.endpoints import (
     PoolStream,
     endpoint_settings,
 )
-from rollgym.servers.endpoints.times import note_first_token
+from rollgym.servers.endpoints.times import note_fallback, note_first_token
 from rollgym.servers.episode import TAKES_TOKENS
 from rollgym.servers.exact_tokens import (
     ExactTokens,
@@ -114,6 +114,7 @@ class VllmModel(EndpointModelServer):
         else:
             completion = decoded_completion(await self._answer(body))
         note_first_token(completion)
+        note_fallback(completion, config.policy_version_fallback)
         response = response_from_chat(completion, asked, think_tags=think_tags)
         if config.gives_tokens:
             require_tokens(response["output"][-1])

@@ -9,6 +9,7 @@ from rollgym.export.export import CARD, ExportReport, export
 from rollgym.export.filter import GroupFilter, parse_filter
 from rollgym.export.formats import FORMATS, FormatOptions
 from rollgym.export.source import ExportError
+from rollgym.export.staleness import Staleness
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -68,6 +69,19 @@ def configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="groups, tokens, verl: leave out tasks whose rollouts all have the same reward",
     )
+    add(
+        "--max-staleness",
+        metavar="K",
+        type=_count,
+        help="leave out rollouts whose oldest turn is more than K policy versions old, and those "
+        "of an unknown version",
+    )
+    add(
+        "--policy-version",
+        metavar="V",
+        default="",
+        help="version that --max-staleness counts from (default: the newest of these rollouts)",
+    )
     parser.set_defaults(refuse=parser.error)
 
 
@@ -76,7 +90,15 @@ def run(arguments: Namespace) -> int:
     asked = {name: getattr(arguments, name) for name in FormatOptions.__struct_fields__}
     given = {name: value for name, value in asked.items() if value is not None}
     options = FormatOptions(**given)
-    report = export(arguments.source, arguments.output, arguments.format, options, arguments.filter)
+    most, version = arguments.max_staleness, arguments.policy_version.strip()
+    report = export(
+        arguments.source,
+        arguments.output,
+        arguments.format,
+        options,
+        arguments.filter,
+        staleness=None if most is None else Staleness(most, version),
+    )
     for line in _lines(report, arguments.output):
         print(line)
     return 0
@@ -85,6 +107,8 @@ def run(arguments: Namespace) -> int:
 def _reject_options_of_other_formats(arguments: Namespace) -> None:
     if arguments.min_reward is not None and arguments.format != "sft":
         arguments.refuse("--min-reward goes with --format sft; --filter chooses among tasks")
+    if arguments.policy_version and arguments.max_staleness is None:
+        arguments.refuse("--policy-version goes with --max-staleness, such as --max-staleness 0")
     if (arguments.margin is not None or arguments.every_pair) and arguments.format != "preference":
         arguments.refuse("--margin and --all-pairs go with --format preference")
     if arguments.drop_equal and arguments.format not in ("groups", "tokens", "verl"):
@@ -114,6 +138,12 @@ def _filter(text: str) -> GroupFilter:
         return parse_filter(text)
     except ExportError as error:
         raise ArgumentTypeError(str(error)) from error
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
 
 
 def _number(text: str) -> float:

@@ -7,13 +7,14 @@ as soon as all its repeats have been read, so the table of any run needs little 
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import msgspec
 
 from rollgym.cli.look import look_lines
 from rollgym.cli.status import require_manifest
-from rollgym.cli.summary import headline, token_lines
+from rollgym.cli.summary import headline, token_lines, version_lines
 from rollgym.metrics import TaskProfile, reward_profile
 from rollgym.monitor import LiveMetrics
 from rollgym.records import Attempt, RecordState
@@ -51,7 +52,8 @@ def run(arguments: Namespace) -> int:
         print(_row(profile))
     summary = metrics.summary()
     print(json.dumps(headline(summary), indent=4))
-    for line in (*look_lines(metrics, summary), *token_lines(summary)):
+    lines = (look_lines(metrics, summary), token_lines(summary), version_lines(summary))
+    for line in chain(*lines):
         print(line)
     return 0
 

@@ -17,6 +17,7 @@ from rollgym.records import DOLLAR, NO_USAGE, TRAITS, FailureKind
 from rollgym.store import OpenAdvice
 
 DIGITS = 4
+MOST_VERSIONS = 8
 FEWEST_SECONDS = 10
 """Seconds are counted as integers, so over fewer of them a rate is not exact enough."""
 _MEASURES = ("tool_calls", "response_length")
@@ -39,6 +40,7 @@ def summary_lines(metrics: LiveMetrics) -> Iterator[str]:
     if summary.omitted_by_reason:
         yield f"omitted: {_counted(summary.omitted_by_reason)}"
     yield from token_lines(summary)
+    yield from version_lines(summary)
     rate, seconds = summary.throughput.outcomes_per_second, summary.throughput.active_seconds
     if rate is not None and seconds >= FEWEST_SECONDS:
         yield f"throughput: {rate:.1f} outcomes/s over {seconds} active seconds"
@@ -52,6 +54,32 @@ def token_lines(summary: Summary) -> Iterator[str]:
         yield f"tokens of all attempts: {summary.usage}{wasted}"
     for model in summary.models:
         yield f"  {printable_line(model.name)}: {model.describe()}"
+
+
+def version_lines(summary: Summary) -> Iterator[str]:
+    """The policy versions and how stale the rollouts are, where versions are known."""
+    known = summary.policy_versions
+    if known is None:
+        return
+    latest = known.versions[-MOST_VERSIONS:]
+    left_out = len(known.versions) - len(latest)
+    counted = ", ".join(f"{printable_line(each.version)}: {each.turns:,}" for each in latest)
+    yield (
+        f"turns by policy version ({format_count(len(known.versions), 'version')}): "
+        + (f"{left_out} earlier, " if left_out else "")
+        + counted
+        + (f"; unknown: {known.unknown_turns:,}" if known.unknown_turns else "")
+    )
+    rollouts = sum(known.staleness.values())
+    stale = [f"{behind}: {count:,}" for behind, count in known.staleness.items()]
+    if len(stale) > MOST_VERSIONS:
+        more = rollouts - sum([*known.staleness.values()][:MOST_VERSIONS])
+        stale = [*stale[:MOST_VERSIONS], f"more: {more:,}"]
+    yield (
+        f"rollouts by versions behind {printable_line(known.newest)}: {', '.join(stale) or 'none'}"
+        f"; with several versions: {known.rollouts_of_several:,}"
+        + (f"; unknown: {known.unknown_rollouts:,}" if known.unknown_rollouts else "")
+    )
 
 
 def headline(summary: Summary) -> dict[str, Any]:

@@ -200,17 +200,19 @@ class Link:
 
     async def _attempt(self, worker: Worker, work: Work) -> None:
         item = WorkItem(task_of(work), work.repeat, work.seed)
-        deadline = self._loop.time() + work.seconds
+        began = self._loop.time()
+        deadline = began + work.seconds
         try:
             outcome = await outcome_of_attempt(worker, item, work.attempt, deadline)
             try:
-                self._channel.send(Ended(work.number, encode_outcome(outcome)))
+                took = self._loop.time() - began
+                self._channel.send(Ended(work.number, encode_outcome(outcome), took))
             except (TypeError, ValueError, OverflowError) as error:
                 what = f"the outcome cannot be written as JSON: {error}"
                 unusable = Failed(Failure.make(FailureKind.INTERNAL, what))
                 self._channel.send(Ended(work.number, encode_outcome(unusable)))
         except StorageError as error:
-            self._channel.send(Ended(work.number, b"", str(error)))
+            self._channel.send(Ended(work.number, b"", disk_error=str(error)))
         except asyncio.CancelledError:
             self._channel.send(Ended(work.number, b""))
         finally:

@@ -75,11 +75,13 @@ class Cancel(msgspec.Struct, array_like=True, tag="cancel", gc=False):
 class Ended(msgspec.Struct, array_like=True, tag="ended", gc=False):
     """An attempt has ended. `outcome` is empty where it was cancelled without one.
 
-    `disk_error` says that a disk failed, which stops the collection.
+    `seconds` is the time between its arrival and its end. `disk_error` says that a disk failed,
+    which stops the collection.
     """
 
     number: int
     outcome: bytes
+    seconds: float = 0.0
     disk_error: str = ""
 
 

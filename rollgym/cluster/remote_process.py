@@ -35,6 +35,7 @@ from rollgym.cluster.messages import (
     decode_outcome,
 )
 from rollgym.engine import WorkItem
+from rollgym.engine.versions import begun_late
 from rollgym.records import Outcome
 from rollgym.store import StorageError, StoreError
 
@@ -120,7 +121,7 @@ class RemoteProcess:
         loop, number, channel = asyncio.get_running_loop(), next(self._numbers), self._channel
         if channel is None or not self.is_ready:
             raise LostError(EndOfProcess("it has ended"))
-        task = item.task
+        task, sent = item.task, loop.time()
         ended: asyncio.Future[Ended] = loop.create_future()
         self._waiting[number] = ended
         channel.send(
@@ -152,7 +153,7 @@ class RemoteProcess:
             raise StorageError(answer.disk_error)
         if not answer.outcome:
             raise asyncio.CancelledError
-        return decode_outcome(answer.outcome)
+        return begun_late(decode_outcome(answer.outcome), loop.time() - sent - answer.seconds)
 
     # The process.
 

@@ -37,6 +37,7 @@ from rollgym.engine.steering import Steering
 from rollgym.engine.stop import AttemptTimeouts, Stop, StopLevel, stopping_on_signals
 from rollgym.engine.supervisor import Signal, Supervisor
 from rollgym.engine.suspects import Suspects
+from rollgym.engine.versions import with_versions
 from rollgym.engine.work import (
     Halt,
     LiveSource,
@@ -309,6 +310,8 @@ class _Collection:
         if outcome.models and self._policy.prices.by_model:
             priced = self._policy.prices.priced(outcome.models)
             outcome = msgspec.structs.replace(outcome, models=priced)
+        if outcome.turns:
+            outcome = with_versions(outcome, self._control.policy_versions, rollout.started)
         now = self._loop.time()
         self._learn(rollout, outcome, now)
         if rollout.halt is Halt.CUT and isinstance(outcome, Omitted):

@@ -23,6 +23,7 @@ from rollgym.records import (
     Span,
     Usage,
 )
+from rollgym.records.version import PolicyTurn
 from rollgym.store import StorageError
 
 
@@ -111,11 +112,16 @@ class _PartialResult(TypedDict):
     usage: Usage
     phases: dict[str, float]
     spans: tuple[Span, ...]
+    turns: tuple[PolicyTurn, ...]
     result: msgspec.Raw
 
 
 def _partial_result(outcome: Outcome) -> _PartialResult:
     """The parts of an outcome that another outcome keeps when it replaces it."""
     return _PartialResult(
-        usage=outcome.usage, phases=outcome.phases, spans=outcome.spans, result=outcome.result
+        usage=outcome.usage,
+        phases=outcome.phases,
+        spans=outcome.spans,
+        turns=outcome.turns,
+        result=outcome.result,
     )

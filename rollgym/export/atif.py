@@ -17,12 +17,14 @@ from rollgym.export.source import ExportedConversation, RolloutPosition
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.packing import unpack_ids, unpack_numbers
 from rollgym.records.tokens import TokenTurn
-from rollgym.rollouts.rows import ROLLOUT_INDEX, TASK_INDEX
-from rollgym.rollouts.token_rows import token_turns
+from rollgym.records.version import PolicyTurn
+from rollgym.rollouts.rows import ROLLOUT_INDEX, TASK_INDEX, TURNS
+from rollgym.rollouts.token_rows import rollout_tokens
 from rollgym.servers.responses import JsonObject
 
 SCHEMA_VERSION = "ATIF-v1.7"
 COPIED = "is_copied_context"
+POLICY_VERSION, POLICY_VERSIONS = "policy_version", "policy_versions"
 _SOURCES = {"system": "system", "developer": "system", "user": "user"}
 _DATA = "data:"
 
@@ -44,6 +46,7 @@ class _Response(msgspec.Struct):
 class _Row(msgspec.Struct):
     agent: _Agent = msgspec.field(default_factory=_Agent, name="agent_ref")
     response: Any = None
+    turns: tuple[PolicyTurn, ...] | None = msgspec.field(default=None, name=TURNS)
 
 
 _ROW = JsonDecoder(_Row)
@@ -55,7 +58,6 @@ class TurnTokens(NamedTuple):
     prompt: list[int]
     sampled: list[int]
     logprobs: list[float]
-    version: str
 
     @property
     def metrics(self) -> JsonObject:
@@ -67,8 +69,6 @@ class TurnTokens(NamedTuple):
         }
         if self.logprobs:
             found["logprobs"] = self.logprobs
-        if self.version:
-            found["extra"] = {"policy_version": self.version}
         return found
 
 
@@ -80,10 +80,16 @@ def trajectory(
     response = _response(read.response)
     steps = [*_steps(conversation.prompt, copied=True), *_steps(conversation.completion)]
     sampled = [step for step in steps if step["source"] == "agent" and COPIED not in step]
-    tokens = main_tokens(token_turns(row))
+    stored = rollout_tokens(row)
+    tokens = main_tokens(stored.turns)
     if len(tokens) == len(sampled):
         for step, turn in zip(sampled, tokens, strict=True):
             step["metrics"] = turn.metrics
+    versions = _main_versions(read.turns or (), stored.turns)
+    if len(versions) == len(sampled):
+        for step, version in zip(sampled, versions, strict=True):
+            if version:
+                step.setdefault("metrics", {})["extra"] = version
     agent: JsonObject = {"name": read.agent.name or "unknown", "version": "unknown"}
     if response.model:
         agent["model_name"] = response.model
@@ -111,16 +117,35 @@ def trajectory(
 def main_tokens(turns: Sequence[TokenTurn]) -> list[TurnTokens]:
     """The tokens of the main conversation's turns; [] where those of a turn are unusable."""
     whole: dict[int, list[int]] = {}
-    found, version = [], ""
+    found = []
     for number, turn in enumerate(turns):
-        version = turn.version or version
         before = [] if turn.after is None else whole[turn.after][: turn.keep]
         prompt, sampled = before + unpack_ids(turn.prompt), unpack_ids(turn.sampled)
         whole[number] = prompt + sampled
         if turn.item is not None:
             if turn.problem or not sampled:
                 return []
-            found.append(TurnTokens(prompt, sampled, unpack_numbers(turn.logprobs), version))
+            found.append(TurnTokens(prompt, sampled, unpack_numbers(turn.logprobs)))
+    return found
+
+
+def _main_versions(turns: Sequence[PolicyTurn], tokens: Sequence[TokenTurn]) -> list[JsonObject]:
+    """The policy versions of the main conversation's turns, as fields of a step.
+
+    Rows of earlier versions of rollgym have them in the tokens.
+    """
+    if turns:
+        main = [turn for turn in turns if turn.item is not None]
+        return [
+            ({POLICY_VERSION: turn.version} if turn.version else {})
+            | ({POLICY_VERSIONS: turn.parts} if turn.parts else {})
+            for turn in main
+        ]
+    found, version = list[JsonObject](), ""
+    for turn in tokens:
+        version = turn.version or version
+        if turn.item is not None:
+            found.append({POLICY_VERSION: version} if version else {})
     return found
 
 

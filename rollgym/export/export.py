@@ -17,7 +17,14 @@ from rollgym.export.formats import FORMATS, ExportGroup, FormatOptions
 from rollgym.export.images import ImageFolder
 from rollgym.export.open_source import open_source
 from rollgym.export.parquet import PARQUET, require_pyarrow, write_parquet
-from rollgym.export.source import ExportError, RewardNumbers, RolloutSource, SourceCard
+from rollgym.export.source import (
+    ExportError,
+    RewardNumbers,
+    RolloutPosition,
+    RolloutSource,
+    SourceCard,
+)
+from rollgym.export.staleness import Staleness, StalenessFilter
 from rollgym.metrics.exact import Moments
 from rollgym.store import write_derived
 from rollgym.store.errors import storage_errors
@@ -53,6 +60,7 @@ class ExportCard(msgspec.Struct, frozen=True, kw_only=True):
     format: str
     options: FormatOptions
     filter: str | None
+    staleness: Staleness | None
     source: SourceCard
     counts: ExportReport
     rewards_before: RewardNumbers
@@ -65,8 +73,13 @@ def export(
     into: str,
     options: FormatOptions | None = None,
     only: GroupFilter | None = None,
+    *,
+    staleness: Staleness | None = None,
 ) -> ExportReport:
     """Write the examples of every task that the filter chooses, in the order of the tasks.
+
+    Rollouts beyond the limit of `staleness` are left out first; groups, advantages and the filter
+    are those of the others.
 
     `into` is a name of `FORMATS`. A target that ends in `.parquet` is a Parquet file, any other has
     a line of JSON for each example. An existing file is replaced when everything is written, and
@@ -78,7 +91,8 @@ def export(
     with open_source(source) as rollouts:
         for read in rollouts.paths:
             _reject_same_file(read, target)
-        work = _Export(rollouts, into, options or FormatOptions(), only)
+        fresh = StalenessFilter(rollouts.version_order(), staleness) if staleness else None
+        work = _Export(rollouts, into, options or FormatOptions(), only, fresh)
         if target.suffix == PARQUET:
             write_parquet(target, work.lines(None), rollouts)
         else:
@@ -92,27 +106,37 @@ class _Export:
     """One export: its examples, and the numbers that are known after the last one."""
 
     def __init__(
-        self, source: RolloutSource, into: str, options: FormatOptions, only: GroupFilter | None
+        self,
+        source: RolloutSource,
+        into: str,
+        options: FormatOptions,
+        only: GroupFilter | None,
+        fresh: StalenessFilter | None,
     ) -> None:
         self.report = ExportReport(rollouts=len(source))
         self._source = source
         self._into = into
         self._options = options
         self._only = only
+        self._fresh = fresh
+        self._order = source.version_order()
         self._before, self._after = _Rewards(), _Rewards()
 
     def lines(self, images: ImageFolder | None) -> Iterator[bytes]:
         """The examples, with their images in this folder, if there is one."""
         report = self.report
-        for members in self._source.groups():
+        for everyone in self._source.groups():
             report.tasks += 1
+            self._before.add(*(member.reward for member in everyone))
+            members = self._fresh_of(everyone)
             rewards = [member.reward for member in members]
-            self._before.add(*rewards)
+            if not members:
+                continue
             if self._only is not None and not self._only.accepts(GroupRewards.of(rewards)):
                 report.dropped["filtered out"] += len(members)
                 continue
             report.chosen_tasks += 1
-            group = ExportGroup(self._source, members)
+            group = ExportGroup(self._source, members, self._order)
             report.tasks_with_equal_rewards += group.has_equal_rewards
             before = report.examples
             for example in FORMATS[self._into](group, self._options):
@@ -124,11 +148,20 @@ class _Export:
             report.replies_dropped.update(group.replies_dropped)
             self._after.add(*(each.reward for each in members if each not in group.dropped))
 
+    def _fresh_of(self, members: list[RolloutPosition]) -> list[RolloutPosition]:
+        """The rollouts of a task that are not stale. The others are counted."""
+        if self._fresh is None:
+            return members
+        problems = [problem for each in members if (problem := self._fresh.problem(each))]
+        self.report.dropped.update(problems)
+        return self._fresh.fresh(members) if problems else members
+
     def card(self) -> ExportCard:
         return ExportCard(
             format=self._into,
             options=self._options,
             filter=None if self._only is None else self._only.text,
+            staleness=None if self._fresh is None else self._fresh.limit,
             source=self._source.card(),
             counts=self.report,
             rewards_before=self._before.numbers(),

@@ -19,7 +19,10 @@ from rollgym.export.source import (
 )
 from rollgym.export.trainers import agent_loop_output
 from rollgym.metrics.exact import Moments
+from rollgym.records.version import VersionOrder
 from rollgym.servers.responses import JsonObject
+
+POLICY_VERSIONS = "policy_versions"
 
 
 class FormatOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,13 +43,25 @@ class FormatOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class ExportGroup:
     """The completed rollouts of one task, at least one, and which of them a format left out."""
 
-    def __init__(self, source: RolloutSource, members: Sequence[RolloutPosition]) -> None:
+    def __init__(
+        self,
+        source: RolloutSource,
+        members: Sequence[RolloutPosition],
+        order: VersionOrder | None = None,
+    ) -> None:
         self.members = members
         self.dropped: dict[RolloutPosition, str] = {}
         """Why a rollout was left out."""
         self.replies_dropped: list[str] = []
         """Why single replies of the other rollouts were left out."""
         self._source = source
+        self._order = order or VersionOrder(())
+
+    def policy_versions(self, member: RolloutPosition, name: str = POLICY_VERSIONS) -> JsonObject:
+        """The policy versions of a rollout in their order, as a field; no field if unknown."""
+        if member.versions is None:
+            return {}
+        return {name: [each for each in self._order.sorted() if each in member.versions]}
 
     @property
     def has_equal_rewards(self) -> bool:
@@ -161,6 +176,8 @@ def preference_pairs(group: ExportGroup, options: FormatOptions) -> Iterator[Jso
             "chosen_reward": chosen.reward,
             "rejected_reward": rejected.reward,
             "_ng_task_index": chosen.task,
+            **group.policy_versions(chosen, f"chosen_{POLICY_VERSIONS}"),
+            **group.policy_versions(rejected, f"rejected_{POLICY_VERSIONS}"),
         }
         yield _with_template(example, conversation)
 
@@ -181,6 +198,7 @@ def task_groups(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObje
             "completion": conversation.completion,
             "reward": member.reward,
             "success": member.success,
+            **group.policy_versions(member),
         }
         for member, conversation in zip(group.members, conversations, strict=True)
     ]
@@ -202,7 +220,8 @@ def task_groups(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObje
 def token_branches(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObject]:
     """`{"input_ids", "loss_mask", "logprobs", "reward", …}` for each branch of each rollout.
 
-    `version` is the version of the policy that sampled the last turn; `versions` are all of them.
+    `version` is the policy version of its last turn, `versions` are those of all, and
+    `version_ranges` say which ids each of them sampled, "" where that is unknown.
     """
     if options.drop_equal and group.has_equal_rewards:
         group.dropped |= dict.fromkeys(group.members, "equal rewards")
@@ -223,8 +242,9 @@ def token_branches(group: ExportGroup, options: FormatOptions) -> Iterator[JsonO
                 "success": member.success,
                 **advantages,
                 "group": member.task,
-                "version": branch.versions[-1] if branch.versions else None,
+                "version": branch.version or None,
                 "versions": branch.versions,
+                "version_ranges": branch.version_ranges,
                 "reason": branch.reason or None,
                 "left_at": branch.left_at,
                 "problems": branch.problems,

@@ -25,6 +25,7 @@ from rollgym.export.source import ExportError
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.task import Natural
 from rollgym.records.tokens import TokenLog, TokenSample, TurnKind
+from rollgym.records.version import PolicyTurn, body_version
 from rollgym.rollouts import rows
 from rollgym.servers.responses import JsonObject
 from rollgym.store import write_derived
@@ -242,19 +243,21 @@ def _row(found: _Found) -> JsonObject:
         len(steps),
     )
     asked = [item for step in steps[:begins] for item in _items(step, found)]
-    log, output = TokenLog(), list[JsonObject]()
+    log, output, turns = TokenLog(), list[JsonObject](), list[PolicyTurn]()
     for step in steps[begins:]:
         made = _items(step, found)
         last = len(output) + max(0, len(made) - _results(step)) - 1
         output += made
         metrics = step.metrics or _Metrics()
+        if step.source == "agent":
+            said = body_version(metrics.extra or {})
+            turns.append(PolicyTurn(version=said.version, parts=said.parts, item=last))
         if metrics.prompt_token_ids and metrics.completion_token_ids:
-            version = (metrics.extra or {}).get("policy_version", "")
+            log.skip_to(len(turns) - 1)
             sample = TokenSample(
                 prompt=metrics.prompt_token_ids,
                 sampled=metrics.completion_token_ids,
                 logprobs=metrics.logprobs,
-                version=str(version),
             )
             log.add(
                 sample, TurnKind(bool(step.reasoning_content), bool(step.tool_calls)), item=last
@@ -270,6 +273,7 @@ def _row(found: _Found) -> JsonObject:
         rows.AGENT: {"type": "responses_api_agents", "name": document.agent.name},
         rows.RESPONSE: response,
         **({rows.TOKENS: log.turns} if log.turns else {}),
+        **({rows.TURNS: turns} if any(turn.version for turn in turns) else {}),
     }
 
 

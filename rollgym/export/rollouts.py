@@ -24,7 +24,9 @@ from rollgym.export.source import (
     SourceCard,
     source_card,
 )
+from rollgym.export.staleness import RolloutVersions
 from rollgym.records import Completed, RowError
+from rollgym.records.version import VersionOrder
 from rollgym.rollouts.paths import run_beside
 from rollgym.rollouts.scored_rows import ScoredRows
 from rollgym.store.errors import storage_errors
@@ -43,6 +45,7 @@ class RolloutFile(Closable):
         self._tasks, self._repeats = array("q"), array("q")
         self._lines, self._offsets = array("q"), array("q")
         self._rewards, self._successes = array("d"), array("b")
+        self._versions = RolloutVersions()
         with ExitStack() as opened:
             with storage_errors(path, "reading the rollouts"):
                 self._file = opened.enter_context(path.open("rb"))
@@ -80,6 +83,9 @@ class RolloutFile(Closable):
         """Rows have their images in data URLs. Raises ExportError."""
         raise ExportError(f"{self._path} has no file for the image {name}")
 
+    def version_order(self) -> VersionOrder:
+        return self._versions.order()
+
     def card(self) -> SourceCard:
         run = run_beside(self._path)
         return source_card("rollouts", [self._path.name], [run] if run else [])
@@ -115,6 +121,7 @@ class RolloutFile(Closable):
         self._offsets.append(offset)
         self._rewards.append(row.reward)
         self._successes.append(Completed(row.reward, row.success).succeeded)
+        self._versions.add(row.turns, row.started)
         return None
 
     def _position(self, number: int) -> RolloutPosition:
@@ -125,6 +132,7 @@ class RolloutFile(Closable):
             offset=self._offsets[number],
             reward=self._rewards[number],
             success=bool(self._successes[number]),
+            versions=self._versions[number],
         )
 
     def _reject_duplicates(self) -> None:

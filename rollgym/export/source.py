@@ -12,6 +12,7 @@ from typing import Protocol, Self
 import msgspec
 
 from rollgym.monitor import coverage_of, recount
+from rollgym.records.version import VersionOrder
 from rollgym.servers.responses import JsonObject
 from rollgym.store import RefusedError, read_manifest
 
@@ -36,7 +37,10 @@ class BadRowsError(ExportError):
 
 
 class RolloutPosition(msgspec.Struct, frozen=True):
-    """One completed rollout: its key, its position in the source, and its reward."""
+    """One completed rollout: its key, its position in the source, and its reward.
+
+    `versions` are the policy versions of its turns; None where one is unknown.
+    """
 
     task: int
     repeat: int
@@ -44,6 +48,7 @@ class RolloutPosition(msgspec.Struct, frozen=True):
     offset: int
     reward: float
     success: bool
+    versions: frozenset[str] | None = None
 
 
 class ExportedConversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +114,9 @@ class RolloutSource(Protocol):
 
     def image(self, name: str) -> bytes:
         """The content of an image that a conversation names (`blob:<name>`)."""
+
+    def version_order(self) -> VersionOrder:
+        """The policy versions of all rollouts, in their order."""
 
     def card(self) -> SourceCard:
         """What the source is."""

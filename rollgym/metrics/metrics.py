@@ -15,6 +15,7 @@ from rollgym.metrics.distribution import ByName, Distribution
 from rollgym.metrics.groups import Groups
 from rollgym.metrics.models import ModelTotals
 from rollgym.metrics.summary import Counts, Summary, Throughput
+from rollgym.metrics.versions import VersionTotals
 from rollgym.records import (
     NO_USAGE,
     Attempt,
@@ -87,6 +88,7 @@ class Metrics:
         "_successes",
         "_unscored_usage",
         "_usage",
+        "_versions",
     )
 
     def __init__(self) -> None:
@@ -102,6 +104,7 @@ class Metrics:
         self._output_tokens = Distribution()
         self._measures = ByName(Distribution)
         self._models = ModelTotals()
+        self._versions = VersionTotals()
         self._groups = Groups()
         self._activity = ActiveTime()
 
@@ -116,6 +119,7 @@ class Metrics:
         self._attempts += 1
         self._usage += outcome.usage
         self._models.add(outcome.models)
+        self._versions.add(attempt)
         if not isinstance(outcome, Completed):
             self._unscored_usage += outcome.usage
         self._activity.mark(attempt.started, attempt.seconds)
@@ -156,6 +160,7 @@ class Metrics:
             measures={name: each.summary() for name, each in self._measures.items()},
             measures_truncated=self._measures.truncated,
             models=self._models.summary(),
+            policy_versions=self._versions.summary(),
             usage=self._usage,
             unscored_usage=self._unscored_usage,
             throughput=self._throughput(counts),
@@ -169,6 +174,7 @@ class Metrics:
                 self._seconds.add(attempt.seconds)
                 self._output_tokens.add(min(max(outcome.usage.output_tokens, 0), _TOKEN_LIMIT))
                 self._measures.add(outcome.measures)
+                self._versions.add_completed(outcome)
             case Failed() as outcome:
                 self._failures[outcome.failure.kind] += 1
             case Omitted() as outcome:

@@ -51,6 +51,30 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     outcomes_per_second: float | None
 
 
+class VersionCounts(msgspec.Struct, frozen=True):
+    """A policy version: its turns, and the completed rollouts whose oldest version it is."""
+
+    version: str
+    turns: int
+    rollouts: int
+
+
+class VersionSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The policy versions of a run.
+
+    `versions` are in their order, `newest` is the last. `staleness` counts the completed rollouts
+    by how many versions their oldest turn is behind the newest one; `rollouts_of_several` have more
+    than one version, `unknown_rollouts` a turn without one.
+    """
+
+    newest: str
+    versions: tuple[VersionCounts, ...]
+    staleness: dict[int, int]
+    rollouts_of_several: int
+    unknown_rollouts: int
+    unknown_turns: int
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of a run.
 
@@ -58,7 +82,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     failed rollout has no reward. `failures_by_kind` counts rollouts whose outcome is failed,
     `failed_attempts_by_kind` every failed attempt, including retried ones. `models` are the calls
     of all attempts by model. `usage` is that of all attempts, `unscored_usage` that of attempts
-    without a reward among them. `measures_truncated` says that there were more names of measures
+    without a reward among them. `policy_versions` is None where no version is known.
+    `measures_truncated` says that there were more names of measures
     than are kept.
     """
 
@@ -77,6 +102,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     measures: dict[str, DistributionSummary]
     measures_truncated: bool
     models: tuple[ModelUse, ...]
+    policy_versions: VersionSummary | None
     usage: Usage
     unscored_usage: Usage
     throughput: Throughput

@@ -6,6 +6,7 @@ import msgspec
 
 from rollgym.records.failure import Failure
 from rollgym.records.usage import NO_USAGE, ModelUse, Usage
+from rollgym.records.version import PolicyTurn
 
 NOTHING = msgspec.Raw(b"")
 SUCCESS_REWARD = 1.0
@@ -42,14 +43,16 @@ class _OutcomeBase(
 
     `usage` counts the tokens of the policy, `models` all calls of each model, judges included.
     `phases` holds the seconds spent in each phase, `spans` the times of the first calls in the
-    order in which they ended. `result` is the JSON of the interaction, complete or up to the
-    failure, kept undecoded.
+    order in which they ended. `turns` are those of the policy, in the order of their answers, with
+    the policy version of each; a collection in which no version is known does not keep them.
+    `result` is the JSON of the interaction, complete or up to the failure, kept undecoded.
     """
 
     usage: Usage = NO_USAGE
     models: tuple[ModelUse, ...] = ()
     phases: dict[str, float] = {}
     spans: tuple[Span, ...] = ()
+    turns: tuple[PolicyTurn, ...] = ()
     result: msgspec.Raw = NOTHING
 
     @property

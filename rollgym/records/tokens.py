@@ -38,6 +38,7 @@ from rollgym.records.packing import (
     unpack_ids,
     unpack_numbers,
 )
+from rollgym.records.version import TurnVersion
 
 PROMPT_IDS = "prompt_token_ids"
 SAMPLED_IDS = "generation_token_ids"
@@ -71,7 +72,8 @@ class TokenTurn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     - `prompt`, `sampled`, `logprobs`: the ids that follow, the sampled ids, their log
       probabilities.
     - `reason`: the `BreakReason` of a turn that does not continue another one.
-    - `version`: the version of the policy; without it, that of the turn before.
+    - `version`: the policy version in rows of earlier versions of rollgym; without it, that of the
+      turn before. Now the turns of the row have it (`rollgym.records.version`).
     - `item`: the last item of the turn in the output of the response.
     - `problem`: why the tokens are incomplete.
     """
@@ -87,20 +89,22 @@ class TokenTurn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     problem: str = ""
 
 
+_NO_TOKENS = TokenTurn()
+
+
 class TokenSample(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens of one turn as the model server gave them.
 
-    `logprobs` are None where they are unknown. `version` is the version of the policy.
+    `logprobs` are None where they are unknown.
     """
 
     prompt: Sequence[int] = ()
     sampled: Sequence[int] = ()
     logprobs: Sequence[float] | None = None
-    version: str = ""
     problem: str = ""
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any], version: str = "") -> "TokenSample | None":
+    def of(cls, fields: Mapping[str, Any]) -> "TokenSample | None":
         """Read the `TOKEN_FIELDS` of an item; None where it has no ids. Tokens that do not fit
         together have a `problem`."""
         prompt, sampled = fields.get(PROMPT_IDS), fields.get(SAMPLED_IDS)
@@ -110,13 +114,12 @@ class TokenSample(msgspec.Struct, frozen=True, kw_only=True):
         try:
             ids = _checked(PROMPT_IDS, prompt), _checked(SAMPLED_IDS, sampled)
         except TokenError as error:
-            return cls(version=version, problem=str(error))
+            return cls(problem=str(error))
         problem = "" if logprobs is None else _logprobs_problem(logprobs, len(ids[1]))
         return cls(
             prompt=ids[0],
             sampled=ids[1],
             logprobs=None if problem else logprobs,
-            version=version,
             problem=problem,
         )
 
@@ -146,16 +149,18 @@ class TokenLog:
     def __init__(self) -> None:
         self.turns: list[TokenTurn] = []
         self._ends: list[_End] = []
-        self._version = ""
+
+    def skip_to(self, number: int) -> None:
+        """Make the next turn the one of this number; those before it have no tokens."""
+        while len(self.turns) < number:
+            self.turns.append(_NO_TOKENS)
 
     def add(
         self, sample: TokenSample, kind: TurnKind = PLAIN, *, item: int | None = None
     ) -> TokenTurn:
         """Add a turn; returns it with what it shares with earlier ones left out."""
-        version = sample.version if sample.version != self._version else ""
-        self._version = sample.version or self._version
         if not sample.prompt and not sample.sampled:
-            turn = TokenTurn(version=version, item=item, problem=sample.problem)
+            turn = TokenTurn(item=item, problem=sample.problem)
             self.turns.append(turn)
             return turn
         prompt, sampled = as_ids(sample.prompt), as_ids(sample.sampled)
@@ -168,7 +173,6 @@ class TokenLog:
             sampled=pack_ids(sampled),
             logprobs="" if sample.logprobs is None else pack_numbers(sample.logprobs),
             reason=reason,
-            version=version,
             item=item,
             problem=sample.problem,
         )
@@ -204,12 +208,25 @@ def _reason(end: _End, kept: int) -> BreakReason:
     return BreakReason.TOOL_CALL if end.kind.tool_calls else BreakReason.TEXT
 
 
+class SampledRange(msgspec.Struct, frozen=True, array_like=True):
+    """The ids from `start` up to `end`, and the policy version that sampled them.
+
+    "" where it is unknown, also because it is unknown which of two versions sampled which of them.
+    """
+
+    start: int
+    end: int
+    version: str
+
+
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of which every one followed from all before it.
 
     - `input_ids`, `loss_mask`: the ids; 1 for those that were sampled in this branch, else 0.
     - `logprobs`: for each id, 0.0 where the mask is 0; None where one of them is unknown.
-    - `turns`: the numbers of its turns; `versions`: the versions of the policy that sampled them.
+    - `turns`: the numbers of its turns; `version`: the policy version of the last one, "" if
+      unknown; `versions`: those of all, in the order of their first turns, without unknown ones;
+      `version_ranges`: which ids each of them sampled.
     - `reason`, `left_at`: why it is not one with the branch before it, and after how many ids.
     - `problems`: of turns whose tokens do not fit together, and are not in the loss.
     """
@@ -218,7 +235,9 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     loss_mask: list[int]
     logprobs: list[float] | None
     turns: tuple[int, ...]
+    version: str = ""
     versions: tuple[str, ...] = ()
+    version_ranges: tuple[SampledRange, ...] = ()
     reason: str = ""
     left_at: int = 0
     problems: tuple[str, ...] = ()
@@ -233,11 +252,13 @@ class _Growing:
         self.logprobs = [0.0] * len(start)
         self.all_known = True
         self.turns: list[int] = []
-        self.versions: list[str] = []
+        self.version = ""
+        self.versions: dict[str, None] = {}
+        self.version_ranges: list[SampledRange] = []
         self.problems: list[str] = []
         self.reason, self.left_at = turn.reason, len(start)
 
-    def extend(self, number: int, turn: TokenTurn, version: str) -> None:
+    def extend(self, number: int, turn: TokenTurn, version: TurnVersion) -> None:
         prompt, sampled = unpack_ids(turn.prompt), unpack_ids(turn.sampled)
         logprobs = unpack_numbers(turn.logprobs)
         trained = not turn.problem
@@ -249,10 +270,27 @@ class _Growing:
         self.logprobs += [0.0] * len(prompt)
         self.logprobs += logprobs if logprobs and trained else [0.0] * len(sampled)
         self.turns.append(number)
-        if version and version not in self.versions:
-            self.versions.append(version)
         if turn.problem:
             self.problems.append(turn.problem)
+        if trained and sampled:
+            self._note_version(version, len(sampled))
+
+    def _note_version(self, version: TurnVersion, sampled: int) -> None:
+        """Note which version sampled the last ids."""
+        parts = version.checked(sampled).parts
+        self.version = version.version
+        self.versions |= dict.fromkeys(each.version for each in parts or (version,) if each.version)
+        end = len(self.ids)
+        start = end - sampled
+        if not parts or parts[0].tokens is None:
+            self._add_range(start, end, "" if parts else version.version)
+            return
+        for part in parts:
+            self._add_range(start, start := start + (part.tokens or 0), part.version)
+
+    def _add_range(self, start: int, end: int, version: str) -> None:
+        if start < end:
+            self.version_ranges.append(SampledRange(start, end, version))
 
     def finished(self) -> Branch:
         return Branch(
@@ -260,20 +298,26 @@ class _Growing:
             loss_mask=self.mask,
             logprobs=self.logprobs if self.all_known else None,
             turns=tuple(self.turns),
+            version=self.version,
             versions=tuple(self.versions),
+            version_ranges=tuple(self.version_ranges),
             reason=self.reason,
             left_at=self.left_at,
             problems=tuple(self.problems),
         )
 
 
-def branches_of(turns: Iterable[TokenTurn]) -> list[Branch]:
-    """The branches of a rollout's turns, in the order in which they begin. Raises TokenError."""
+def branches_of(turns: Iterable[TokenTurn], versions: Sequence[TurnVersion] = ()) -> list[Branch]:
+    """The branches of a rollout's turns, in the order in which they begin. Raises TokenError.
+
+    `versions` are those of its turns; without them, those in the turns themselves.
+    """
     found: list[_Growing] = []
     of_turn: dict[int, tuple[_Growing, int]] = {}
-    version = ""
+    latest = ""
     for number, turn in enumerate(turns):
-        version = turn.version or version
+        latest = turn.version or latest
+        version = versions[number] if number < len(versions) else TurnVersion(latest)
         if not turn.prompt and not turn.sampled and turn.after is None:
             continue
         try:

@@ -4,6 +4,7 @@ The journal keeps only the fields of a rollout that its input row does not have.
 and no others, combine the two into output rows.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ import msgspec
 from rollgym.records import DOLLAR, NO_USAGE, Attempt, Completed, Failed, Row, Task, Usage
 from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.records.sign import signs_among
+from rollgym.records.version import PolicyTurn
 from rollgym.rollouts import rows
 from rollgym.servers.responses import Response, chat_transcript
 
@@ -68,6 +70,7 @@ def output_row(task: Task, attempt: Attempt, seeds: rows.RepeatSeeds | None = No
     # Those of an earlier collection do not belong to this response.
     fields |= {name: None for name in rows.KEPT if name in row.fields}
     fields |= {name: raw for name, raw in added.items() if name not in _WRITTEN}
+    fields |= _turns(outcome)
     return row.with_fields({**fields, rows.TASK_INDEX: task.index})
 
 
@@ -83,6 +86,9 @@ def failure_row(task: Task, attempt: Attempt) -> Row:
     spent = _times(outcome) if outcome.phases else {}
     if outcome.usage != NO_USAGE:
         spent |= _tokens(outcome)
+    partial |= {
+        name: msgspec.Raw(msgspec.json.encode(kept)) for name, kept in _turns(outcome).items()
+    }
     fields: dict[str, Any] = {
         rows.TASK_INDEX: attempt.task,
         rows.ROLLOUT_INDEX: number,
@@ -145,6 +151,7 @@ def _numbers(
         "seconds": round(attempt.seconds, 6),
         **_times(outcome),
         **_tokens(outcome),
+        **_versions(outcome),
     }
 
 
@@ -203,6 +210,23 @@ def _tokens(outcome: Completed | Failed) -> dict[str, Any]:
         if any(use.cost is not None for use in outcome.models):
             spent["cost_usd"] = outcome.cost / DOLLAR
     return spent
+
+
+def _turns(outcome: Completed | Failed) -> dict[str, Any]:
+    """The turns of the policy, where the version of one is known."""
+    return {rows.TURNS: outcome.turns} if any(map(_has_version, outcome.turns)) else {}
+
+
+def _versions(outcome: Completed) -> dict[str, Any]:
+    """How many turns each policy version sampled; a turn of two counts for both."""
+    if not any(map(_has_version, outcome.turns)):
+        return {}
+    counts = Counter(name for turn in outcome.turns for name in dict.fromkeys(turn.versions))
+    return {rows.VERSIONS: dict(counts)}
+
+
+def _has_version(turn: PolicyTurn) -> bool:
+    return any(turn.versions)
 
 
 def _score(added: dict[str, msgspec.Raw], reward: float) -> float:

@@ -30,6 +30,7 @@ from rollgym.records import (
 )
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
+from rollgym.records.version import of_earlier_attempt
 from rollgym.rollouts.rows import (
     PARAMS,
     RESPONSE,
@@ -39,7 +40,7 @@ from rollgym.rollouts.rows import (
 )
 from rollgym.rollouts.servers import Clients, CollectionServers
 from rollgym.rollouts.stored_rollouts import StoredRollouts
-from rollgym.rollouts.worker import outcome_of
+from rollgym.rollouts.worker import outcome_of, take_turns
 from rollgym.servers.agent import UNVERIFIED, close_session
 from rollgym.servers.client import EXCERPT, RecoveryWait, ServerClient
 from rollgym.servers.context import ending_time, working_for
@@ -87,7 +88,9 @@ class ReverifyWorker:
             try:
                 verified = await self._verify(row, response)
                 answer = Answer(200, Row.parse(verified).with_fields(kept).raw)
-                return outcome_of(row, answer, self._success_threshold)
+                outcome = outcome_of(row, answer, self._success_threshold)
+                turns = of_earlier_attempt(outcome.turns)
+                return msgspec.structs.replace(outcome, turns=turns)
             except RolloutError as error:
                 return _failed(Failure.of(error), response, kept)
             except asyncio.CancelledError:
@@ -132,8 +135,9 @@ class ReverifyWorker:
 
 
 def _failed(failure: Failure, response: msgspec.Raw, kept: Mapping[str, msgspec.Raw]) -> Failed:
-    result = msgspec.json.encode({RESPONSE: response, UNVERIFIED: True, **kept})
-    return Failed(failure, result=msgspec.Raw(result))
+    fields = {RESPONSE: response, UNVERIFIED: msgspec.Raw(b"true"), **kept}
+    turns = of_earlier_attempt(take_turns(fields))
+    return Failed(failure, turns=turns, result=msgspec.Raw(msgspec.json.encode(fields)))
 
 
 async def _replay(client: ServerClient, jar: CookieJar, row: Row, response: msgspec.Raw) -> None:

@@ -22,6 +22,7 @@ from rollgym.records import Row, RowError, Task
 from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.records.row import CALLS_FIELD
 from rollgym.records.tokens import ROW_FIELD
+from rollgym.records.version import TURNS_FIELD
 from rollgym.store import Manifest
 
 PARAMS = "responses_create_params"
@@ -47,17 +48,21 @@ OWN_METADATA = "rollgym_metadata"
 TOKENS = ROW_FIELD
 """The tokens of all turns, which only a collection writes."""
 CALLS = CALLS_FIELD
-KEPT = (TOKENS, CALLS)
+TURNS = TURNS_FIELD
+"""The turns of the policy with their versions, where some are known."""
+KEPT = (TOKENS, CALLS, TURNS)
 """What only the collection that made a response can write beside it."""
 MOVED = "rollgym"
 """The key of `metadata` with our numbers whose names were in use."""
 SIGNS = "signs"
 """The key of `metadata` with the signs that the rollout deserves a look."""
+VERSIONS = "policy_versions"
+"""The key of `metadata` with the number of turns of each policy version."""
 METADATA_NAMES = frozenset(
     (
         *("reasoning_steps", "tool_calls_made", "verification_score", "attempts", "started"),
         *("seconds", "timings", "spans", "usage", "models", "cost_usd", "stopped_by"),
-        *("tool_errors", "tool_calls_rejected", "tool_calls_from_text", SIGNS),
+        *("tool_errors", "tool_calls_rejected", "tool_calls_from_text", SIGNS, VERSIONS),
     )
 )
 """Our keys of `metadata`."""

@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 
 from rollgym.records import Attempt, Completed, Row, RowError
-from rollgym.records.decoding import JsonDecoder
+from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.records.task import Natural
+from rollgym.records.version import PolicyTurn
 from rollgym.rollouts import rows
 from rollgym.rollouts.input_file import InputFile, lines_of
 from rollgym.rollouts.signs import signs_in_row
@@ -23,12 +24,17 @@ from rollgym.store.errors import storage_errors
 
 
 class ScoredRow(msgspec.Struct, frozen=True):
-    """The key of a rollout, its reward, and its success where the row says it."""
+    """The key of a rollout, its reward, and its success where the row says it.
+
+    `turns` are those of the policy, `started` is when its attempt began; both where they are known.
+    """
 
     task: int
     repeat: int
     reward: float
     success: bool | None
+    turns: tuple[PolicyTurn, ...] = ()
+    started: float = 0.0
 
 
 class _Scored(msgspec.Struct):
@@ -37,6 +43,19 @@ class _Scored(msgspec.Struct):
     repeat: Natural | None = msgspec.field(default=None, name=rows.ROLLOUT_INDEX)
     success: bool | None = None
     params: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name=rows.PARAMS)
+    turns: tuple[PolicyTurn, ...] | None = msgspec.field(default=None, name=rows.TURNS)
+    metadata: msgspec.Raw = msgspec.Raw(b"")
+    own_metadata: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name=rows.OWN_METADATA)
+
+    @property
+    def started(self) -> float:
+        """When its attempt began."""
+        named = {rows.METADATA: self.metadata, rows.OWN_METADATA: self.own_metadata}
+        found = rows.own_metadata({name: raw for name, raw in named.items() if bytes(raw)})
+        try:
+            return decode_json(found.get("started", msgspec.Raw(b"0")), float)
+        except msgspec.DecodeError:
+            return 0.0
 
 
 _SCORED = JsonDecoder(_Scored)
@@ -60,7 +79,8 @@ class ScoredRows:
         if repeat is None:
             repeat = self._repeats[task]
             self._repeats[task] += 1
-        return ScoredRow(task, repeat, row.reward, row.success)
+        started = row.started if row.turns else 0.0
+        return ScoredRow(task, repeat, row.reward, row.success, row.turns or (), started)
 
     def _task(self, row: _Scored) -> int:
         if not bytes(row.params).startswith(b"{"):
@@ -88,9 +108,9 @@ def attempts_in(path: Path) -> Iterator[Attempt]:
             attempt=1,
             final=True,
             seed=0,
-            started=0.0,
+            started=row.started,
             seconds=0.0,
-            outcome=Completed(row.reward, success=row.success, measures=signs),
+            outcome=Completed(row.reward, success=row.success, measures=signs, turns=row.turns),
         )
 
 

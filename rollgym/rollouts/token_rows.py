@@ -6,7 +6,7 @@ on the items of the response or in the steps; they are read like those of a coll
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,17 +18,21 @@ from rollgym.records.tokens import (
     ROW_FIELD,
     SAMPLED_IDS,
     TOKEN_FIELDS,
+    Branch,
     TokenLog,
     TokenSample,
     TokenTurn,
     TurnKind,
+    branches_of,
 )
+from rollgym.records.version import TURNS_FIELD, UNKNOWN, PolicyTurn, TurnVersion, VersionPart
 from rollgym.servers.responses import JsonObject, Response
 
 
 class _StepResponse(msgspec.Struct):
     tokens: TokenTurn | None = None
-    model: str = ""
+    version: str = ""
+    version_parts: tuple[VersionPart, ...] = ()
     prompt_token_ids: list[int] | None = None
     token_ids: list[int] | None = None
     logprobs: list[float] | None = None
@@ -40,6 +44,7 @@ class _Step(msgspec.Struct):
 
 class _Tokens(msgspec.Struct):
     turns: list[TokenTurn] | None = msgspec.field(default=None, name=ROW_FIELD)
+    policy: list[PolicyTurn] | None = msgspec.field(default=None, name=TURNS_FIELD)
     steps: list[_Step] = []
     response: Any = None
 
@@ -47,8 +52,22 @@ class _Tokens(msgspec.Struct):
 _TOKENS = JsonDecoder(_Tokens)
 
 
-def token_turns(result: bytes) -> list[TokenTurn]:
-    """The turns in a row or in the result of a record; [] where it has no tokens.
+class RolloutTokens(NamedTuple):
+    """The tokens of a rollout, and the policy versions of the same turns.
+
+    Without versions, they are in the turns, or unknown.
+    """
+
+    turns: list[TokenTurn]
+    versions: list[TurnVersion]
+
+    def branches(self) -> list[Branch]:
+        """Raises TokenError."""
+        return branches_of(self.turns, self.versions)
+
+
+def rollout_tokens(result: bytes) -> RolloutTokens:
+    """The tokens in a row or in the result of a record; no turns where it has none.
 
     Raises TokenError.
     """
@@ -56,13 +75,21 @@ def token_turns(result: bytes) -> list[TokenTurn]:
         found = _TOKENS.decode(result)
     except msgspec.DecodeError as error:
         raise TokenError(f"the tokens cannot be read: {error}") from error
+    said = [TurnVersion(turn.version, turn.parts) for turn in found.policy or ()]
     if found.turns is not None:
-        return found.turns
+        return RolloutTokens(found.turns, said)
     if isinstance(found.response, dict):
-        return _logged(Response.of(found.response)).turns
+        turns = _logged(Response.of(found.response)).turns
+        of_items = {turn.item: each for turn, each in zip(found.policy or (), said, strict=True)}
+        return RolloutTokens(turns, [of_items.get(turn.item, UNKNOWN) for turn in turns])
     responses = [step.response for step in found.steps if step.response is not None]
-    turns = [response.tokens for response in responses if response.tokens is not None]
-    return turns or _logged_steps(responses).turns
+    kept = [(each.tokens, each) for each in responses if each.tokens is not None]
+    if not kept:
+        return RolloutTokens(_logged_steps(responses).turns, [])
+    versions = [TurnVersion(each.version, each.version_parts) for _, each in kept]
+    # Records of earlier versions have them in the tokens.
+    has_versions = any(each.version for each in versions)
+    return RolloutTokens([turn for turn, _ in kept], versions if has_versions else [])
 
 
 def with_tokens_stored_once(response: Response) -> dict[str, Any]:
@@ -82,7 +109,7 @@ def _logged(response: Response) -> TokenLog:
     log, turn = TokenLog(), list[JsonObject]()
     for place, item in enumerate(response.output):
         turn.append(item)
-        sample = TokenSample.of(item, response.version)
+        sample = TokenSample.of(item)
         if sample is not None:
             kinds = {each.get("type") for each in turn}
             log.add(sample, TurnKind("reasoning" in kinds, "function_call" in kinds), item=place)
@@ -94,7 +121,7 @@ def _logged_steps(responses: Iterable[_StepResponse]) -> TokenLog:
     log = TokenLog()
     for each in responses:
         found = {PROMPT_IDS: each.prompt_token_ids, SAMPLED_IDS: each.token_ids}
-        sample = TokenSample.of(found | {LOG_PROBS: each.logprobs}, each.model)
+        sample = TokenSample.of(found | {LOG_PROBS: each.logprobs})
         if sample is not None:
             log.add(sample)
     return log

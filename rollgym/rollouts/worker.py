@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from rollgym.engine import WorkItem
+from rollgym.engine.versions import begun_late
 from rollgym.records import (
     NO_USAGE,
     NOTHING,
@@ -33,11 +34,12 @@ from rollgym.records import (
 )
 from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.records.failure import shorten
+from rollgym.records.version import PolicyTurn
 from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
 from rollgym.rollouts.signs import signs_of
 from rollgym.rollouts.token_rows import with_tokens_stored_once
-from rollgym.servers.agent import MODELS_HEADER, PHASES_HEADER, UNVERIFIED
+from rollgym.servers.agent import MODELS_HEADER, PHASES_HEADER, SECONDS_HEADER, UNVERIFIED
 from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import RolloutProgress, ending_time, working_for
 from rollgym.servers.exchange import Answer
@@ -47,6 +49,7 @@ from rollgym.servers.spans import SPANS_HEADER, decode_spans
 _FIELDS = JsonDecoder(dict[str, msgspec.Raw])
 _PHASES = JsonDecoder(dict[str, float])
 _MODELS = JsonDecoder(tuple[ModelUse, ...])
+_TURNS = JsonDecoder(tuple[PolicyTurn, ...])
 _MARKS = frozenset((rows.FAILURE_CLASS, rows.FAILURE_TERMINAL, rows.NO_PERSIST))
 
 
@@ -72,25 +75,31 @@ class AgentWorker:
         self._recovery = recovery or RecoveryWait()
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        clock = asyncio.get_running_loop().time
+        began = clock()
         sent = input_row(item.task, item.repeat, self._seeds)
         # The task's row is parsed already, and fields of `sent` are not results.
         row, progress = item.task.row, RolloutProgress()
-        ending = ending_time(deadline - asyncio.get_running_loop().time())
+        ending = ending_time(deadline - began)
         with working_for(f"{item.task.index}/{item.repeat}", deadline - ending, progress):
             try:
                 answer = await self._run(rows.agent_name(row), sent, ending)
-                return outcome_of(row, answer, self._success_threshold)
+                outcome = outcome_of(row, answer, self._success_threshold)
+                within = answer.headers.get(SECONDS_HEADER)
+                return begun_late(outcome, _lateness(clock() - began, within))
             except RolloutError as error:
-                return failed_outcome(Failure.of(error), error.partial or progress.kept())
+                return failed_outcome(
+                    Failure.of(error), error.partial or progress.kept(), clock() - began
+                )
             except asyncio.CancelledError:
                 partial = progress.kept()
                 if partial is None:
                     raise
                 # The engine knows why it cancels; what there is of the rollout is kept.
-                over = asyncio.get_running_loop().time() >= deadline
+                over = clock() >= deadline
                 kind = FailureKind.TIMEOUT if over else FailureKind.CANCELLED
                 failure = Failure.make(kind, "the rollout was cancelled before it ended")
-                return failed_outcome(failure, partial)
+                return failed_outcome(failure, partial, clock() - began)
 
     async def _run(self, agent: str, row: Row, grace: float) -> Answer:
         client = self._clients(agent).one()
@@ -113,11 +122,13 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     except RowError as error:
         raise VerifierError(f"the verified row cannot be read: {error}") from error
     if skipped:
+        turns = take_turns(added)
         response = _readable_response(added)
         return Omitted(
             OmitReason.SKIPPED,
             f"the verifier asked for it with {rows.NO_PERSIST}",
             usage=response.usage if response else NO_USAGE,
+            turns=turns,
         )
     if named or terminal:
         return _marked_failure(
@@ -130,7 +141,7 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     if rows.TOKENS not in added:  # an agent of another program
         moved = with_tokens_stored_once(response)
         added |= {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in moved.items()}
-    usage = response.usage
+    usage, turns = response.usage, take_turns(added)
     success = _success(sent, answered, by_reward=reward >= success_threshold)
     signs = signs_of(sent.fields.get(rows.PARAMS), response, added, success=success)
     return Completed(
@@ -141,6 +152,7 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
         models=_models(answer.headers.get(MODELS_HEADER), response),
         phases=_phases(answer.headers.get(PHASES_HEADER, "{}")),
         spans=_spans(answer.headers.get(SPANS_HEADER, "[]")),
+        turns=turns,
         result=_result(added),
     )
 
@@ -169,6 +181,7 @@ def _unscored(
 ) -> Failed:
     """The failure of a rollout that has a finished response but no verdict."""
     kept = {name: raw for name, raw in added.items() if name not in (rows.REWARD, rows.SUCCESS)}
+    turns = take_turns(kept)
     response = _readable_response(kept)
     if response is None:
         kept.pop(rows.RESPONSE, None)
@@ -180,6 +193,7 @@ def _unscored(
         models=_models(headers.get(MODELS_HEADER), response),
         phases=_phases(headers.get(PHASES_HEADER, "{}")),
         spans=_spans(headers.get(SPANS_HEADER, "[]")),
+        turns=turns,
         result=_result(kept),
     )
 
@@ -214,19 +228,33 @@ def _result(fields: dict[str, msgspec.Raw]) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(fields).replace(b"\r", b" "))
 
 
-def failed_outcome(failure: Failure, partial: bytes | None) -> Failed:
-    """The failure with the recorded interaction, which other servers may send in any form."""
+def failed_outcome(failure: Failure, partial: bytes | None, seconds: float) -> Failed:
+    """The failure with the recorded interaction, which other servers may send in any form.
+
+    `seconds` is the duration of the attempt.
+    """
     try:
         kept = _FIELDS.decode(partial) if partial else {}
     except msgspec.DecodeError:
         kept = {}
     phases = _phases(kept.pop("phases", "{}"))
     spans, models_sent = _spans(kept.pop("spans", "[]")), kept.pop("models", None)
+    turns, within = take_turns(kept), kept.pop("seconds", None)
     response = _readable_response(kept)
     usage = response.usage if response else NO_USAGE
     result = _result(kept) if kept else NOTHING
     models = _models(models_sent, response)
-    return Failed(failure, usage=usage, models=models, phases=phases, spans=spans, result=result)
+    failed = Failed(
+        failure,
+        usage=usage,
+        models=models,
+        phases=phases,
+        spans=spans,
+        turns=turns,
+        result=result,
+    )
+    late = _lateness(seconds, bytes(within).decode() if within is not None else None)
+    return begun_late(failed, late)
 
 
 def _readable_response(fields: Mapping[str, msgspec.Raw]) -> Response | None:
@@ -244,6 +272,26 @@ def _models(sent: str | msgspec.Raw | None, response: Response | None) -> tuple[
     if response is None or response.usage == NO_USAGE:
         return ()
     return (ModelUse(str(response.raw.get("model") or ""), usage=response.usage),)
+
+
+def take_turns(fields: dict[str, msgspec.Raw]) -> tuple[PolicyTurn, ...]:
+    """Take the turns of the policy out of the fields."""
+    sent = fields.pop(rows.TURNS, None)
+    try:
+        return _TURNS.decode(sent) if sent is not None else ()
+    except msgspec.DecodeError:
+        return ()
+
+
+def _lateness(seconds: float, within: str | None) -> float:
+    """How late an agent may have begun that worked `within` as many of these seconds.
+
+    An agent that does not say it may have begun at any time.
+    """
+    try:
+        return seconds - float(within or 0.0)
+    except ValueError:
+        return seconds
 
 
 def _phases(text: str | msgspec.Raw) -> dict[str, float]:

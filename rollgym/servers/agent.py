@@ -26,6 +26,7 @@ from rollgym.records import (
     boundary,
 )
 from rollgym.records.tokens import ROW_FIELD
+from rollgym.records.version import TURNS_FIELD
 from rollgym.servers.client import NO_COOKIES, RecoveryWait, ServerClient
 from rollgym.servers.context import (
     after_the_deadline,
@@ -52,6 +53,8 @@ from rollgym.store.settings import Setting
 
 PHASES_HEADER = "x-rollgym-phases"
 MODELS_HEADER = "x-rollgym-models"
+SECONDS_HEADER = "x-rollgym-seconds"
+"""The duration of the whole episode."""
 UNVERIFIED = "unverified"
 """In the failure of a rollout: its response is finished and only lacks a verdict."""
 CLOSING_TIMEOUT = 5.0
@@ -231,14 +234,22 @@ class AgentServer(Server):
         episode = self.episode(takes_tokens=bool(current_rollout()))
         body = await self.run(row, episode)
         fields = dict(episode.row_fields)
-        if turns := episode.token_turns:
-            fields[ROW_FIELD] = turns
+        if tokens := episode.token_turns:
+            fields[ROW_FIELD] = tokens
+        if turns := episode.turns:
+            fields[TURNS_FIELD] = turns
         if fields:
             body = Row.parse(body).with_fields(fields).raw
         phases = msgspec.json.encode(episode.phases).decode()
         spans = encode_spans(episode.spans())
         models = msgspec.json.encode(episode.models.all).decode()
-        headers = {PHASES_HEADER: phases, SPANS_HEADER: spans, MODELS_HEADER: models}
+        seconds = f"{episode.seconds:.6f}"
+        headers = {
+            PHASES_HEADER: phases,
+            SPANS_HEADER: spans,
+            MODELS_HEADER: models,
+            SECONDS_HEADER: seconds,
+        }
         return Answer(200, body, headers=headers)
 
     async def _answer_responses(self, request: Request) -> Answer:
@@ -300,13 +311,15 @@ def partial_of(episode: Episode) -> bytes | None:
         kept = {"response": episode.annotate(response)}
     if kept:
         kept |= episode.row_fields
-    if kept and (turns := episode.token_turns):
-        kept[ROW_FIELD] = turns
+    if kept and (tokens := episode.token_turns):
+        kept[ROW_FIELD] = tokens
     spent: dict[str, Any] = {}
     if episode.phases:
         spent = {"phases": episode.phases, "spans": episode.spans()}
         if models := episode.models.all:
             spent["models"] = models
+        if turns := episode.turns:
+            spent |= {TURNS_FIELD: turns, "seconds": episode.seconds}
     for part in (kept | spent, spent):
         try:
             return msgspec.json.encode(part) if part else None

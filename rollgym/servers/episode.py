@@ -10,6 +10,9 @@ environment marks as safe run in parallel, and all calls do with `parallel_tool_
 `token_turns`, where each turn is stored once. A model server that continues from tokens gets those
 of the turn before on its item again.
 
+*Turns.* Each turn has its times, and the policy version that the model server says, in a header or
+in its answer.
+
 *Calls in texts.* A turn without a call whose text ends with one of a known tool makes that call,
 which is counted (`rollgym.servers.text_calls`).
 
@@ -21,7 +24,7 @@ counted, and `annotate` writes the counts into the response.
 import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -40,6 +43,7 @@ from rollgym.records import (
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
 from rollgym.records.tokens import TOKEN_FIELDS, TokenLog, TokenSample, TokenTurn, TurnKind
+from rollgym.records.version import PolicyTurn, TurnVersion, merged_version
 from rollgym.servers.client import EXCERPT, ServerClient, retry_after
 from rollgym.servers.endpoints.times import CallTimes
 from rollgym.servers.exchange import Answer, CookieJar, error_answer
@@ -57,7 +61,17 @@ MOST_PARALLEL = 64
 """The most calls of one turn that run at the same time."""
 _OVERLOADED = (408, 429)
 _TAKEN = frozenset((*TOKEN_FIELDS, TAKES_TOKENS))
+_DIGITS = 6
 _OURS = ("stopped_by", "tool_errors", "tool_calls_rejected", "tool_calls_from_text")
+
+
+class _EpisodeTurn(NamedTuple):
+    """A turn: its times by the performance counter, its version, and its last item."""
+
+    began: float
+    ended: float
+    version: TurnVersion
+    item: JsonObject | None
 
 
 class Episode:
@@ -113,7 +127,8 @@ class Episode:
         self._last: Response | None = None
         self._takes_tokens = takes_tokens
         self._tokens = TokenLog()
-        self._token_items: list[JsonObject] = []
+        self._token_items: dict[int, JsonObject] = {}
+        self._turns: list[_EpisodeTurn] = []
         self._continued: tuple[JsonObject, JsonObject] | None = None
         self._began = time.perf_counter()
         self._calls: list[Timed] = []
@@ -165,6 +180,9 @@ class Episode:
         if read_text_calls:
             self._read_text_call(response, params)
         if self._takes_tokens:
+            version = merged_version(times.version, response.version)
+            last = response.output[-1] if response.output else None
+            self._turns.append(_EpisodeTurn(began, time.perf_counter(), version, last))
             self._take_tokens(response)
         return response
 
@@ -234,29 +252,60 @@ class Episode:
         """The tokens of all turns, each with the place of its last item in the trajectory."""
         if not self._token_items:
             return []
-        whole = self.output if self.response is None else self.response.get("output") or ()
-        places = {id(item): place for place, item in enumerate(whole)}
+        places, items = self._places(), self._token_items
         return [
-            msgspec.structs.replace(turn, item=places.get(id(item)))
-            for turn, item in zip(self._tokens.turns, self._token_items, strict=True)
+            msgspec.structs.replace(turn, item=places.get(id(items[number])))
+            if number in items
+            else turn
+            for number, turn in enumerate(self._tokens.turns)
         ]
+
+    @property
+    def turns(self) -> list[PolicyTurn]:
+        """All turns, each with the place of its last item in the trajectory.
+
+        What passed between the caller's request and the beginning of the episode is unknown.
+        """
+        places, began = self._places(), self._began
+        return [
+            PolicyTurn(
+                start=round(turn.began - began, _DIGITS),
+                seconds=round(turn.ended - turn.began, _DIGITS),
+                version=turn.version.version,
+                parts=turn.version.parts,
+                item=None if turn.item is None else places.get(id(turn.item)),
+            )
+            for turn in self._turns
+        ]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the beginning of the episode."""
+        return time.perf_counter() - self._began
+
+    def _places(self) -> dict[int, int]:
+        """The places of the items in the trajectory, by their identity."""
+        whole = self.output if self.response is None else self.response.get("output") or ()
+        return {id(item): place for place, item in enumerate(whole)}
 
     def _take_tokens(self, response: Response) -> None:
         """Move the tokens of a turn from its item to the log."""
-        self._continued, kind = None, None
+        self._continued, found = None, None
         for item in response.output:
             if _TAKEN.isdisjoint(item):
                 continue
-            kind = kind or _kind(response)
             fields = {name: item.pop(name) for name in TOKEN_FIELDS if name in item}
             continues = item.pop(TAKES_TOKENS, False)
-            sample = TokenSample.of(fields, response.version)
-            if sample is None:
-                continue
-            self._tokens.add(sample, kind)
-            self._token_items.append(item)
-            if continues:
-                self._continued = item, fields
+            sample = TokenSample.of(fields)
+            if sample is not None:
+                found = sample, item
+                self._continued = (item, fields) if continues else None
+        if found is None:
+            return
+        number = len(self._turns) - 1
+        self._tokens.skip_to(number)
+        self._tokens.add(found[0], _kind(response))
+        self._token_items[number] = found[1]
 
     def _read_text_call(self, response: Response, params: Mapping[str, Any]) -> None:
         """Make a call of a turn that has none, if its text ends with one of a known tool."""

@@ -11,7 +11,7 @@ later it is an event of its own, and the stream ends.
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -32,7 +32,8 @@ from rollgym.servers.endpoints import (
     PoolSettings,
     PoolStream,
 )
-from rollgym.servers.endpoints.times import timing_call
+from rollgym.servers.endpoints.settings import HeaderName
+from rollgym.servers.endpoints.times import POLICY_VERSION_HEADER, VersionFallback, timing_call
 from rollgym.servers.exchange import Answer, Request, failure_answer, json_answer
 from rollgym.servers.responses import (
     JsonObject,
@@ -44,6 +45,7 @@ from rollgym.servers.responses import (
     without_stream,
 )
 from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind
+from rollgym.store import Setting
 
 T = TypeVar("T")
 EVENT_STREAM = "text/event-stream"
@@ -177,11 +179,16 @@ class EndpointModelConfig(ServerConfig):
     - `max_concurrency`: the most running requests at each endpoint.
     - `pool`: timeouts and retries.
     - `extra_body`: parameters for requests that do not set them; null is left out.
+    - `policy_version_header`: header of responses with the policy version; null reads none.
+    - `policy_version_fallback`: what stands for the policy version where the endpoint says none:
+      `model` (the name of the model in its answer) or `system_fingerprint`; null: it is unknown.
     """
 
     max_concurrency: MaxConcurrency = None
     pool: PoolSettings = PoolSettings()
     extra_body: dict[str, Any] | None = None
+    policy_version_header: Annotated[HeaderName, Setting.NOTE] = POLICY_VERSION_HEADER
+    policy_version_fallback: Annotated[VersionFallback | None, Setting.NOTE] = None
 
     @property
     def extra_parameters(self) -> dict[str, Any]:
@@ -202,7 +209,9 @@ class EndpointModelServer(ModelServer):
     ) -> None:
         super().__init__(name, config, directory)
         self.extra_parameters = config.extra_parameters
-        self.pool = EndpointPool(config.endpoints(), config.pool)
+        self.pool = EndpointPool(
+            config.endpoints(), config.pool, version_header=config.policy_version_header
+        )
 
     async def close(self) -> None:
         await self.pool.close()

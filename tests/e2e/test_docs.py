@@ -34,10 +34,11 @@ from rollgym.servers import (
     ServerRef,
     TaskRow,
 )
-from rollgym.servers.agent import PHASES_HEADER
+from rollgym.servers.agent import PHASES_HEADER, SECONDS_HEADER
 from rollgym.servers.config.instances import RESTARTS
 from rollgym.servers.config.loading import SERVER_TOKEN
 from rollgym.servers.context import ROLLOUT_HEADER, TIMEOUT_HEADER
+from rollgym.servers.endpoints.times import POLICY_VERSION_HEADER
 from rollgym.servers.exchange import FAILURE_HEADER
 from rollgym.servers.resources import CLOSABLE_HEADER, PARALLEL_HEADER
 from rollgym.servers.spans import SPANS_HEADER
@@ -295,7 +296,8 @@ def test_the_guide_lists_every_header() -> None:
     }
     of_requests = {ROLLOUT_HEADER, TIMEOUT_HEADER}
     of_seeding = {CLOSABLE_HEADER, PARALLEL_HEADER}
-    of_answers = {FAILURE_HEADER, *of_seeding, PHASES_HEADER, SPANS_HEADER, "retry-after"}
+    of_runs = {PHASES_HEADER, SPANS_HEADER, SECONDS_HEADER}
+    of_answers = {FAILURE_HEADER, *of_seeding, *of_runs, POLICY_VERSION_HEADER, "retry-after"}
     assert listed == of_requests | of_answers
 
 

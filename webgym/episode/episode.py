@@ -230,6 +230,7 @@ class WebEpisode:
 
     async def _decide(self, current: AgentObservation) -> tuple[Action | None, str | None]:
         """The action, and the feedback to the model where there is none."""
+        start = self._times.elapsed
         with self._phase("model"):
             decision = await self._agent.decide(
                 self._task,
@@ -238,7 +239,8 @@ class WebEpisode:
                 conversation=self._conversation,
                 seed=self._seed,
             )
-        self.log.respond(decision.response, decision.tokens)
+        response = msgspec.structs.replace(decision.response, start=start)
+        self.log.respond(response, decision.tokens)
         action = decision.action
         if action is None:
             reason = decision.response.parse_failure or "the reply has no action"

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 import msgspec
 
 from rollgym.records import Completed, ModelUse, ModelUses, VerifierError
+from rollgym.records.version import PolicyTurn, of_earlier_attempt
 from rollgym.servers.context import working_for
 from webgym.episode.interfaces import EpisodeJudge
 from webgym.episode.log import PhaseTimes
@@ -75,8 +76,13 @@ def completed(
     verdict: EpisodeVerdict,
     times: PhaseTimes,
     models: tuple[ModelUse, ...],
+    *,
+    played_before: bool = False,
 ) -> Completed:
-    """The outcome of an episode with its verdict, and with the calls of this attempt."""
+    """The outcome of an episode with its verdict, and with the calls of this attempt.
+
+    `played_before` says that an earlier attempt played it.
+    """
     judged = trajectory.judged(verdict)
     return Completed(
         verdict.reward,
@@ -86,8 +92,15 @@ def completed(
         models=models,
         phases=times.phases,
         spans=tuple(times.spans),
+        turns=turns_of(judged, played_before=played_before),
         result=msgspec.Raw(msgspec.json.encode(judged)),
     )
+
+
+def turns_of(trajectory: Trajectory, *, played_before: bool) -> tuple[PolicyTurn, ...]:
+    """The turns of an episode for the outcome of an attempt."""
+    turns = trajectory.policy_turns
+    return of_earlier_attempt(turns) if played_before else turns
 
 
 def _measures(trajectory: Trajectory, verdict: EpisodeVerdict) -> dict[str, float]:

@@ -1,5 +1,7 @@
 """The log of an episode: its steps as they are made, complete at any time, and its times."""
 
+import asyncio
+
 import msgspec
 
 from rollgym.records import Span
@@ -41,6 +43,11 @@ class PhaseTimes:
         self.phases: dict[str, float] = {}
         self.spans: list[Span] = []
         self._began = began
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start of the attempt."""
+        return round(asyncio.get_running_loop().time() - self._began, 6)
 
     def add(self, phase: str, began: float, ended: float, label: str = "") -> None:
         """Count a phase between two times of the event loop."""

@@ -52,7 +52,7 @@ from webgym.episode.interfaces import (
     RecordedSession,
     WebSession,
 )
-from webgym.episode.judging import completed, counting_judge_calls, judge
+from webgym.episode.judging import completed, counting_judge_calls, judge, turns_of
 from webgym.episode.log import PhaseTimes
 from webgym.tasks.task import WebTask
 from webgym.trajectory.records import NO_BROWSER, EpisodeVerdict, Step, Trajectory
@@ -328,12 +328,19 @@ class _EpisodeAttempt:
             models=self._models(trajectory),
             phases=self.times.phases,
             spans=tuple(self.times.spans),
+            turns=turns_of(trajectory, played_before=self.stored is not None),
         )
 
     def completed(self, verdict: EpisodeVerdict) -> Completed:
         """The outcome of an attempt with a verdict."""
         trajectory = self.trajectory()
-        return completed(trajectory, verdict, self.times, self._models(trajectory))
+        return completed(
+            trajectory,
+            verdict,
+            self.times,
+            self._models(trajectory),
+            played_before=self.stored is not None,
+        )
 
     def _models(self, trajectory: Trajectory) -> tuple[ModelUse, ...]:
         """The calls of this attempt. Those of a stored episode were counted when it was played."""

@@ -35,9 +35,10 @@ from rollgym.records import (
     ModelUnavailableError,
 )
 from rollgym.records.decoding import decode_json
+from rollgym.records.version import merged_version
 from rollgym.servers.context import seconds_left
 from rollgym.servers.endpoints import EndpointPool, PoolSettings
-from rollgym.servers.endpoints.times import timing_call
+from rollgym.servers.endpoints.times import POLICY_VERSION_HEADER, VersionFallback, timing_call
 from rollgym.servers.exact_tokens import ExactTokens
 from rollgym.servers.limit import Limit
 from webgym.models.completion import Completion, read_completion
@@ -65,6 +66,8 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
       endpoints.
     - `outage_timeout`: how long a call is repeated while the model answers no call.
     - `tokens`: ask for token ids and log probabilities.
+    - `version_header`: header of responses with the policy version; `version_fallback`: the field
+      that stands for it where the endpoint says none.
     """
 
     model: str | None = None
@@ -73,6 +76,8 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_retries: int = 1
     outage_timeout: float = 0.0
     tokens: bool = False
+    version_header: str | None = POLICY_VERSION_HEADER
+    version_fallback: VersionFallback | None = None
 
 
 class _ModelCard(msgspec.Struct, frozen=True):
@@ -133,6 +138,7 @@ class ChatModel(AsyncClosable):
             seconds=loop.time() - started,
             queued=waited + times.queued,
             first_token=times.first_token,
+            version=merged_version(times.version, answer.version),
         )
 
     async def name(self) -> str:
@@ -151,7 +157,11 @@ class ChatModel(AsyncClosable):
             # A copy, because a loop in another thread may add itself at the same time.
             for ended in [each for each in list(self._connections) if each.is_closed()]:
                 self._connections.pop(ended, None)
-            pool = EndpointPool(self._endpoints, self._pool_settings())
+            pool = EndpointPool(
+                self._endpoints,
+                self._pool_settings(),
+                version_header=self.settings.version_header,
+            )
             connections = self._connections[loop] = _ModelConnections(pool, self.settings)
         return connections
 
@@ -238,11 +248,14 @@ class _ModelConnections:
 
     async def complete(
         self, request: Mapping[str, object], deadline: float, *, tokens: bool
-    ) -> bytes:
+    ) -> Completion:
         """The chat completion, with its tokens on request."""
         if tokens:
-            return await self._tokens.chat(request, deadline=deadline)
-        return await self.post("/chat/completions", msgspec.json.encode(request), deadline=deadline)
+            answer = await self._tokens.chat(request, deadline=deadline)
+        else:
+            body = msgspec.json.encode(request)
+            answer = await self.post("/chat/completions", body, deadline=deadline)
+        return read_completion(answer, self._settings.version_fallback)
 
     async def post(self, path: str, body: bytes, *, deadline: float | None = None) -> bytes:
         return await self._ask(path, body, deadline)
@@ -284,11 +297,11 @@ async def _readable(
 ) -> Completion:
     """A readable response; an unreadable one is requested once more, if retries are allowed."""
     try:
-        return read_completion(await connections.complete(request, deadline, tokens=tokens))
+        return await connections.complete(request, deadline, tokens=tokens)
     except ModelMalformedError:
         if not connections.retries:
             raise
-    return read_completion(await connections.complete(request, deadline, tokens=tokens))
+    return await connections.complete(request, deadline, tokens=tokens)
 
 
 async def _served_model(connections: _ModelConnections, deadline: float) -> str:

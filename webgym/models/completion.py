@@ -15,11 +15,16 @@ from rollgym.records import NO_USAGE, ModelMalformedError, ModelRole, ModelUse, 
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
 from rollgym.records.tokens import TokenSample
-from rollgym.servers.endpoints.times import note_first_token
+from rollgym.records.version import UNKNOWN, TurnVersion, body_version
+from rollgym.servers.endpoints.times import VersionFallback, note_fallback, note_first_token
 from rollgym.servers.final_answer import join_thinking
-from rollgym.servers.responses import JsonObject, Response
+from rollgym.servers.responses import JsonObject
 from rollgym.servers.responses.content import assistant_content, chat_reasoning
-from rollgym.servers.responses.from_chat import chat_token_fields, responses_usage
+from rollgym.servers.responses.from_chat import (
+    answer_versions,
+    chat_token_fields,
+    responses_usage,
+)
 from rollgym.servers.responses.shape import (
     ShapeError,
     as_object,
@@ -40,7 +45,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 
     `tokens` are those that the server gave; None where it gave none.
     `queued` is the part of `seconds` that the call waited for a slot, `first_token` the time until
-    the first token where the server reports it.
+    the first token where the server reports it. `version` is the policy version.
     """
 
     text: str
@@ -51,6 +56,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     queued: float = 0.0
     first_token: float | None = None
+    version: TurnVersion = UNKNOWN
 
     def use(self, role: ModelRole) -> ModelUse:
         """This call, for the accounts."""
@@ -64,14 +70,18 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def read_completion(answer: bytes) -> Completion:
-    """The first choice of a chat completion. Raises ModelMalformedError, saying what is wrong."""
+def read_completion(answer: bytes, fallback: VersionFallback | None = None) -> Completion:
+    """The first choice of a chat completion. Raises ModelMalformedError, saying what is wrong.
+
+    `fallback` is the field that stands for the policy version where the endpoint says none.
+    """
     try:
         whole: JsonObject = _OBJECT.decode(answer)
     except msgspec.DecodeError as error:
         raise ModelMalformedError(f"the chat completion cannot be read: {error}") from error
     with shape_errors_as(ModelMalformedError, "the chat completion cannot be read"):
         note_first_token(whole)
+        note_fallback(whole, fallback)
         choice = _first_choice(whole)
         with at("choices[0]"):
             finish = get_optional_text(choice, "finish_reason")
@@ -83,7 +93,8 @@ def read_completion(answer: bytes) -> Completion:
             finish_reason=finish,
             model=get_optional_text(whole, "model") or "",
             usage=_usage(whole),
-            tokens=TokenSample.of(chat_token_fields(whole, choice), Response.of(whole).version),
+            tokens=TokenSample.of(chat_token_fields(whole, choice)),
+            version=body_version(answer_versions(whole, choice)),
         )
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import BeforeValidator, Field, field_validator
 
+from rollgym.servers.endpoints.times import POLICY_VERSION_HEADER, VersionFallback
 from rollgym.servers.gguf import file_digest
 from rollgym.store import Setting
 from webgym.context.formats import find_format
@@ -123,6 +124,15 @@ class PolicySettings(SettingsSection):
     return_token_ids: bool = Field(
         default=False,
         description="ask the server for token ids and log probabilities, and keep them",
+    )
+    policy_version_header: Annotated[Text | None, Setting.NOTE] = Field(
+        default=POLICY_VERSION_HEADER,
+        description="header of the server's responses with the policy version (null: none)",
+    )
+    policy_version_fallback: Annotated[VersionFallback | None, Setting.NOTE] = Field(
+        default=None,
+        description="what stands for the policy version where the server says none: `model` (the "
+        "name of the model in its answer) or `system_fingerprint` (null: it is unknown)",
     )
     omit_fields: tuple[Text, ...] = Field(
         default=(),
@@ -272,6 +282,8 @@ class ModelCallSettings(SettingsSection):
             max_retries=self.max_retries,
             outage_timeout=self.operation_timeout,
             tokens=policy.return_token_ids,
+            version_header=policy.policy_version_header,
+            version_fallback=policy.policy_version_fallback,
         )
 
 

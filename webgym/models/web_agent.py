@@ -192,4 +192,6 @@ def _record(chat: Chat, completion: Completion, reply: ParsedReply) -> ResponseR
         seconds=completion.seconds,
         queued=completion.queued,
         first_token=completion.first_token,
+        version=completion.version.version,
+        version_parts=completion.version.parts,
     )

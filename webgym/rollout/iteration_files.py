@@ -255,7 +255,7 @@ class IterationFiles(Closable):
                 "another command made this run, use another folder."
             ) from error
         return msgspec.structs.replace(
-            trajectory,
+            trajectory.with_versions(attempt.outcome.turns),
             trajectory_index=attempt.task,
             repeat=attempt.repeat,
             attempt=attempt.attempt,

@@ -256,7 +256,7 @@ class _Rejudging:
         times.add("reward", began, clock())
         spent = trajectory.judge_usage + calls.usage
         judged = msgspec.structs.replace(trajectory, judge_usage=spent)
-        outcome = completed(judged, verdict, times, calls.all)
+        outcome = completed(judged, verdict, times, calls.all, played_before=True)
         attempt = Attempt(
             task=key.task,
             repeat=key.repeat,

@@ -4,12 +4,14 @@ Screenshots are separate files, named by their content; a step only refers to th
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from rollgym.records import NO_USAGE, ModelRole, ModelUse, ModelUses, Usage
 from rollgym.records.tokens import TokenTurn
+from rollgym.records.version import PolicyTurn, VersionPart
 from webgym.browser.contract.answers import Box, CommandFailure, Incident, PageInfo
 from webgym.browser.contract.commands import InteractionMode
 
@@ -82,7 +84,9 @@ class ResponseRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     returned them (`rollgym.records.tokens`); the turns are the responses that have some, in order.
     Records of earlier versions have `prompt_token_ids`, `token_ids` and `logprobs` instead.
     `queued` is the part of `seconds` that the call waited for a slot, `first_token` the time until
-    the first token where the server reports it.
+    the first token where the server reports it. `start` is when the call began, in seconds since
+    the start of the attempt. `version` is the policy version that wrote the reply, "" if unknown;
+    where it changed, `version_parts` has all of them (`rollgym.records.version`).
     """
 
     raw_prompt: tuple[dict[str, object], ...] = ()
@@ -100,6 +104,9 @@ class ResponseRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     seconds: float = 0.0
     queued: float = 0.0
     first_token: float | None = None
+    start: float | None = None
+    version: str = ""
+    version_parts: tuple[VersionPart, ...] = ()
 
 
 class RewardRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -224,6 +231,31 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return uses
 
     @property
+    def policy_turns(self) -> tuple[PolicyTurn, ...]:
+        """The turns of the model that acted."""
+        return tuple(
+            PolicyTurn(
+                start=said.start,
+                seconds=round(said.seconds, 6),
+                version=said.version,
+                parts=said.version_parts,
+            )
+            for step in self.steps
+            if (said := step.response) is not None
+        )
+
+    def with_versions(self, turns: Sequence[PolicyTurn]) -> "Trajectory":
+        """The same trajectory with the versions of these turns, those of its outcome."""
+        if turns == self.policy_turns or len(turns) != len(self.policy_turns):
+            return self
+        remaining = iter(turns)
+        steps = tuple(
+            step if step.response is None else _with_version(step, step.response, next(remaining))
+            for step in self.steps
+        )
+        return msgspec.structs.replace(self, steps=steps)
+
+    @property
     def final_reward(self) -> RewardRecord | None:
         return self.steps[-1].reward if self.steps else None
 
@@ -258,3 +290,8 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             final_page=final_page,
             keypoint_step_ids=verdict.keypoint_step_ids,
         )
+
+
+def _with_version(step: Step, response: ResponseRecord, turn: PolicyTurn) -> Step:
+    labelled = msgspec.structs.replace(response, version=turn.version, version_parts=turn.parts)
+    return msgspec.structs.replace(step, response=labelled)

@@ -172,7 +172,7 @@ def _trajectory(attempt: Attempt, context: DocumentContext) -> Trajectory:
     if bytes(attempt.outcome.result):
         trajectory = _TRAJECTORY.decode(attempt.outcome.result)
     return msgspec.structs.replace(
-        trajectory,
+        trajectory.with_versions(attempt.outcome.turns),
         trajectory_index=attempt.task,
         repeat=attempt.repeat,
         attempt=attempt.attempt,

@@ -98,7 +98,6 @@ def test_the_tokens_of_a_rollout_are_beside_the_conversation_each_stored_once(
             first, second = branches_of(stored)
             assert (first.input_ids, first.loss_mask) == ([1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 0, 1])
             assert (second.input_ids, second.reason) == ([1, 2, 3, 4, 5, 9, 7, 8], "end")
-            assert second.versions == ("telling",)
         # A program that does not know them gets the tokens where NeMo Gym has them.
         async with on_stage(turns(), transport=transport) as stage:
             verified = await stage.run()

@@ -52,6 +52,14 @@ class EndpointResponse:
         pairs = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self.fields)
         return CIMultiDict(pairs)
 
+    def field(self, name: bytes) -> str:
+        """The values of a field, with commas between them; `name` is in lower case."""
+        size = len(name)
+        found = [
+            value for given, value in self.fields if len(given) == size and given.lower() == name
+        ]
+        return b",".join(found).decode("latin-1") if found else ""
+
     @property
     def ends_with_the_connection(self) -> bool:
         """Whether it has no length, so that it ends where the connection ends."""

@@ -30,6 +30,8 @@ from rollgym.servers.endpoints.failures import FailedTry
 from rollgym.servers.endpoints.settings import EndpointSettings, PoolSettings
 
 _LOGGER = logging.getLogger("rollgym.servers.endpoints")
+BESIDE = "/../"
+"""The beginning of paths beside the API, such as `/../tokenize`."""
 _UNBOUNDED = 1 << 62
 WARNING_INTERVAL = 30.0
 # Shorter keys are placeholders such as "EMPTY"; replacing them would only garble messages.
@@ -144,7 +146,7 @@ class Endpoint:
         url = self._urls.get(path)
         if url is None:
             base = self._base.raw_path.rstrip("/")
-            beside = path.startswith("/../")
+            beside = path.startswith(BESIDE)
             whole = base.rpartition("/")[0] + path[3:] if beside else base + path
             url = self._urls[path] = self._base.with_path(whole, encoded=True, keep_query=True)
         return url

@@ -30,7 +30,7 @@ from rollgym.servers.endpoints.failures import FailedTry
 from rollgym.servers.endpoints.retries import retry_wait
 from rollgym.servers.endpoints.settings import EndpointSettings, PoolSettings
 from rollgym.servers.endpoints.slots import NoSlot, SlotQueue
-from rollgym.servers.endpoints.times import note_queued
+from rollgym.servers.endpoints.times import POLICY_VERSION_HEADER, note_queued
 from rollgym.servers.endpoints.transport import EndpointStream, EndpointTransport
 
 
@@ -54,14 +54,18 @@ class EndpointPool(AsyncClosable):
         *,
         seed: int | None = None,
         transport: EndpointTransport | None = None,
+        version_header: str | None = POLICY_VERSION_HEADER,
     ) -> None:
-        """`seed` makes the backoffs reproducible. `transport` replaces the connections."""
+        """`seed` makes the backoffs reproducible. `transport` replaces the connections.
+
+        `version_header` is the field of responses with the policy version, for `timing_call`.
+        """
         if not endpoints:
             raise ValueError("a pool needs at least one endpoint")
         chosen = self._settings = settings or PoolSettings()
         self._endpoints = tuple(Endpoint(each, chosen) for each in endpoints)
         self._slots = SlotQueue(self._endpoints, chosen.max_rest_wait)
-        self._transport = transport or EndpointTransport(chosen)
+        self._transport = transport or EndpointTransport(chosen, version_header)
         self._random = Random(seed)  # noqa: S311 - spreads load, guards nothing
         self._closed = False
 

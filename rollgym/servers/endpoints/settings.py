@@ -55,6 +55,16 @@ _HEADER_VALUE = re.compile(r"[\x20-\x7e\xa0-\xff]*")
 _OWN_HEADERS = frozenset(
     {"accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
 )
+
+
+def _header_name(name: str | None) -> str | None:
+    if name is not None and not _HEADER_NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not the name of a header")
+    return name
+
+
+HeaderName = Annotated[str | None, AfterValidator(_header_name)]
+"""The name of a header of responses; None for none."""
 Headers = Annotated[dict[str, str] | None, AfterValidator(_sendable_headers), Setting.SECRET]
 """Further headers of every request. They may hold credentials, so they are never shown."""
 

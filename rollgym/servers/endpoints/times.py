@@ -1,43 +1,57 @@
-"""The times inside a call of a model that its duration does not show.
+"""What a call of a model has besides its answer: the times inside it, and the policy version.
 
 A call waits in the queue of an endpoint pool, and the server reads the prompt before it samples the
-first token. Whoever calls a model collects these times with `timing_call`; between processes they
-are in a header of the model server's answer.
+first token. The endpoint may say in a header which version of the policy sampled the answer.
+Whoever calls a model collects this with `timing_call`; between processes it is in headers of the
+model server's answer, which says the version under `POLICY_VERSION_HEADER`.
 """
 
 from collections.abc import Mapping
 from contextvars import ContextVar, Token
-from typing import Any
+from typing import Any, Literal
+
+from rollgym.records.version import body_version, version_text
 
 TIMES_HEADER = "x-rollgym-model-times"
+POLICY_VERSION_HEADER = "x-policy-version"
+VersionFallback = Literal["model", "system_fingerprint"]
+"""What stands for the policy version in answers of endpoints that say none."""
 _LONGEST = 1e6
 _DIGITS = 6
 
 
 class CallTimes:
-    """`queued` seconds in the queue, and seconds until the `first_token` where they are known."""
+    """`queued` seconds in the queue, and seconds until the `first_token` where they are known.
 
-    __slots__ = ("first_token", "queued")
+    `version` is the header of the endpoint with the policy version; "" where there is none.
+    """
 
-    def __init__(self, queued: float = 0.0, first_token: float | None = None) -> None:
+    __slots__ = ("first_token", "queued", "version")
+
+    def __init__(
+        self, queued: float = 0.0, first_token: float | None = None, version: str = ""
+    ) -> None:
         self.queued = queued
         self.first_token = first_token
+        self.version = version
 
     def headers(self) -> dict[str, str]:
-        """The header; none where there is nothing to report."""
-        if not self.queued and self.first_token is None:
-            return {}
-        first = "" if self.first_token is None else round(self.first_token, _DIGITS)
-        return {TIMES_HEADER: f"{round(self.queued, _DIGITS)},{first}"}
+        """The headers; none where there is nothing to report."""
+        headers = {POLICY_VERSION_HEADER: self.version} if self.version else {}
+        if self.queued or self.first_token is not None:
+            first = "" if self.first_token is None else round(self.first_token, _DIGITS)
+            headers[TIMES_HEADER] = f"{round(self.queued, _DIGITS)},{first}"
+        return headers
 
     @classmethod
     def of(cls, headers: Mapping[str, str]) -> "CallTimes":
         """The times of an answer; an invalid header is ignored."""
+        version = headers.get(POLICY_VERSION_HEADER, "")
         sent = headers.get(TIMES_HEADER)
         if sent is None:
-            return cls()
+            return cls(version=version)
         queued, _, first = sent.partition(",")
-        return cls(_seconds(queued) or 0.0, _seconds(first))
+        return cls(_seconds(queued) or 0.0, _seconds(first), version)
 
 
 _TIMES: ContextVar[CallTimes | None] = ContextVar("rollgym_call_times", default=None)
@@ -64,6 +78,23 @@ def note_queued(seconds: float) -> None:
     times = _TIMES.get()
     if times is not None:
         times.queued += seconds
+
+
+def note_version(text: str) -> None:
+    """Note what the endpoint says of the policy version in its header; "" where it says nothing."""
+    times = _TIMES.get()
+    if times is not None:
+        times.version = text
+
+
+def note_fallback(answer: Mapping[str, Any], fallback: VersionFallback | None) -> None:
+    """Note a field of an answer as its policy version where the endpoint says none."""
+    times = _TIMES.get()
+    if fallback is None or times is None or times.version or body_version(answer).version:
+        return
+    value = answer.get(fallback)
+    if isinstance(value, str) and "," not in value:  # a header with a comma has two versions
+        times.version = version_text(value)
 
 
 def note_first_token(completion: Mapping[str, Any]) -> None:

@@ -17,9 +17,10 @@ from rollgym.servers.endpoints.connection import (
     IncompleteResponseError,
     TooLongError,
 )
-from rollgym.servers.endpoints.endpoint import Endpoint
+from rollgym.servers.endpoints.endpoint import BESIDE, Endpoint
 from rollgym.servers.endpoints.failures import FailedTry, failed_try_of, json_object
 from rollgym.servers.endpoints.settings import PoolSettings
+from rollgym.servers.endpoints.times import note_version
 from rollgym.servers.limit import Limit
 
 # Servers built on uvicorn close a connection that was idle for 5 s. Closing it earlier avoids
@@ -35,8 +36,9 @@ class _NotConnectedError(Exception):
 class EndpointTransport:
     """The connections of a pool, by endpoint; the most recently used one is used first."""
 
-    def __init__(self, settings: PoolSettings) -> None:
+    def __init__(self, settings: PoolSettings, version_header: str | None = None) -> None:
         self._settings = settings
+        self._version_header = version_header.lower().encode() if version_header else b""
         self._idle: dict[Endpoint, deque[EndpointConnection]] = {}
         self._busy: set[EndpointConnection] = set()
         self._context: ssl.SSLContext | None = None
@@ -69,6 +71,8 @@ class EndpointTransport:
             if isinstance(response, EndpointStream):
                 return response
             if 200 <= response.status < 300:
+                if self._version_header and not path.startswith(BESIDE):
+                    note_version(response.field(self._version_header))
                 body = response.decompressed(self._settings.max_answer_bytes)
                 return json_object(body, endpoint.redact)
             body = response.decompressed(_ERROR_BODY_LIMIT, cut=True)

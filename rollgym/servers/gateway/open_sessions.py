@@ -18,6 +18,7 @@ from aiohttp import web
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.row import CALLS_FIELD
 from rollgym.records.tokens import ROW_FIELD
+from rollgym.records.version import TURNS_FIELD
 from rollgym.servers.access import ServerAccess
 from rollgym.servers.bounds import read_body
 from rollgym.servers.client import ServerClient
@@ -168,6 +169,8 @@ def kept_by(session: GatewaySession) -> dict[str, Any]:
     response = session.response() if session.answered else None
     episode.output = session.output()
     kept: dict[str, Any] = {"response": response, CALLS_FIELD: session.record()}
-    if turns := episode.token_turns:
-        kept[ROW_FIELD] = turns
+    if tokens := episode.token_turns:
+        kept[ROW_FIELD] = tokens
+    if turns := episode.turns:
+        kept[TURNS_FIELD] = turns
     return kept

@@ -10,6 +10,8 @@ same tokens. They become three fields of the turn's last item (`TOKEN_FIELDS`). 
 they stand on the message under the same names, or where vLLM puts them: `prompt_token_ids` beside
 the choices or on the choice, `token_ids` on the choice, and log probabilities under `logprobs`,
 with llama.cpp's ids. They are passed on as they are: `rollgym.records.tokens` checks them.
+
+*The policy version* stays a field of the object (`rollgym.records.version`).
 """
 
 from time import time
@@ -40,7 +42,9 @@ from rollgym.servers.responses.to_chat import LOGPROBS
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ABORTED = frozenset({"abort", "error"})
-_KEPT = ("policy_version", "system_fingerprint")
+_VERSIONS = ("policy_versions", "policy_version")
+_DEFAULT_VERSION = "default"
+"""What SGLang says as long as no trainer has named its weights."""
 _ECHOED = (
     "instructions",
     "max_output_tokens",
@@ -82,9 +86,23 @@ def response_from_chat(
             "model": get_optional_text(answer, "model") or params.get("model") or "",
             "output": output,
             "usage": responses_usage(answer),
-            **{name: answer[name] for name in _KEPT if answer.get(name) is not None},
+            **answer_versions(answer, choice),
             **_echo(params),
         }
+
+
+def answer_versions(answer: JsonObject, choice: JsonObject) -> JsonObject:
+    """What a completion or its choice says of the policy version, in the fields of a response."""
+    said = {
+        name: holder[name] for holder in (answer, choice) for name in _VERSIONS if name in holder
+    }
+    metadata = answer.get("metadata")
+    if not said and isinstance(metadata, dict):  # SGLang
+        version = metadata.get("weight_version")
+        said = {} if version in (None, _DEFAULT_VERSION) else {"policy_version": version}
+    if answer.get("system_fingerprint") is not None:
+        said["system_fingerprint"] = answer["system_fingerprint"]
+    return said
 
 
 def _first_choice(answer: JsonObject) -> JsonObject:

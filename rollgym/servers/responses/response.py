@@ -19,6 +19,7 @@ import msgspec
 from rollgym.records import NO_USAGE, Usage
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.nesting import DEEPEST_ARGUMENTS, is_deeper_than
+from rollgym.records.version import TurnVersion, body_version
 from rollgym.servers.responses.content import assistant_content, chat_content, reasoning_text
 from rollgym.servers.responses.shape import JsonObject, ShapeError, as_object
 
@@ -83,11 +84,9 @@ class Response:
         return _text(self.raw, "model")
 
     @property
-    def version(self) -> str:
-        """The version of the model as far as the object says it: `policy_version`, or else its
-        name and `system_fingerprint`; "" where the object has none."""
-        named = filter(None, (self.model, _text(self.raw, "system_fingerprint")))
-        return _text(self.raw, "policy_version") or "@".join(named)
+    def version(self) -> TurnVersion:
+        """The policy version that sampled it, as far as the object says it."""
+        return body_version(self.raw)
 
     @property
     def status(self) -> str:

@@ -6,12 +6,14 @@ import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import msgspec
 
 from rollgym.cluster.link import Link
 from rollgym.engine import Worker, WorkItem
 from rollgym.records import Completed, Outcome
+from rollgym.records.version import PolicyTurn
 from rollgym.store import RefusedError
 
 PROGRAM = "tests.integration.cluster.programs:worker_of_rows"
@@ -23,7 +25,7 @@ async def worker_of_rows(options: bytes, link: Link) -> AsyncIterator[Worker]:
     """Completes attempts with its process and its number as result."""
 
     async def work(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        row = item.task.row
+        began, row = time.monotonic(), item.task.row
         link.note("started", f"{os.getpid()} {item.task.index} {attempt}".encode())
         match row.get("does", str, "complete"):
             case "wait":
@@ -37,10 +39,24 @@ async def worker_of_rows(options: bytes, link: Link) -> AsyncIterator[Worker]:
             case "store":
                 stored = await link.call("store", item.task.row.raw)
                 return Completed(1.0, result=msgspec.Raw(stored))
+            case "turns":
+                return await _turns(began)
         result = {"process": os.getpid(), "number": options.decode(), "attempt": attempt}
         return Completed(1.0, result=msgspec.Raw(msgspec.json.encode(result)))
 
     yield work
+
+
+async def _turns(began: float) -> Outcome:
+    """Some turns, and between which times of the machine each of them was."""
+    times = [time.monotonic()]
+    for _ in range(3):
+        await asyncio.sleep(0.004)
+        times.append(time.monotonic())
+    turns = tuple(
+        PolicyTurn(start=start - began, seconds=end - start) for start, end in pairwise(times)
+    )
+    return Completed(1.0, turns=turns, result=msgspec.Raw(msgspec.json.encode(times)))
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Sequence
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rollgym.cluster.messages import HEADER_SIZE, Hello
 from rollgym.cluster.worker_processes import WorkerProcesses, WorkerProgram
 from rollgym.engine import (
     Backoff,
+    Control,
     Coverage,
     ExitStatus,
     Fixed,
@@ -41,6 +43,7 @@ class Collected:
         self.directory = directory
         self.processes: dict[int, int] = {}
         self.stop = Stop()
+        self.control = Control()
         self.started: asyncio.Queue[tuple[int, int, int]] = asyncio.Queue()
         self._rows = rows
         self._settings: dict[str, Any] = {"silence": 60.0, "program": PROGRAM, **settings}
@@ -67,7 +70,18 @@ class Collected:
         )
         with open_run(self.directory, tasks) as store:
             async with processes:
-                return await collect(store.inputs, processes, store, policy, stop=self.stop)
+                act = asyncio.ensure_future(self._settings.get("act", _nothing)(self.control))
+                try:
+                    return await collect(
+                        store.inputs,
+                        processes,
+                        store,
+                        policy,
+                        stop=self.stop,
+                        control=self.control,
+                    )
+                finally:
+                    act.cancel()
 
     def _note(self, topic: str, body: bytes) -> None:
         assert topic == "started"
@@ -88,6 +102,32 @@ class Collected:
 
 async def _kept(body: bytes) -> bytes:
     return body
+
+
+async def _nothing(_: Control) -> None:
+    """Leave the collection alone."""
+
+
+def test_no_turn_in_another_process_has_a_version_that_cannot_have_sampled_it(
+    tmp_path: Path,
+) -> None:
+    async def train(control: Control) -> None:
+        for version in count(1):
+            control.set_policy_version(str(version))
+            await asyncio.sleep(0.009)
+
+    collected = Collected(tmp_path / "run", ["turns"] * 120, act=train)
+    assert collected.run().exit_status is ExitStatus.COMPLETE
+    history = collected.control.policy_versions
+    checked = set()
+    for record in collected.records:
+        times = msgspec.json.decode(record.outcome.result, type=list[float])
+        for turn, (start, end) in zip(record.outcome.turns, pairwise(times), strict=True):
+            before = [each.version for each in history if each.monotonic <= start][-1:]
+            during = [each.version for each in history if start < each.monotonic <= end]
+            assert set(before + during) <= set(turn.versions)
+            checked.add(len(turn.versions))
+    assert checked >= {1, 2}
 
 
 def test_attempts_of_a_killed_process_run_again_and_nothing_is_lost_or_doubled(

@@ -60,11 +60,16 @@ def rollout(repeat: int, reward: float) -> Json:
         {**say(f"In the south, {repeat}."), **tokens([1, 2, 3, 4, 5], [6])},
     ]
     tools = [{"type": "function", "name": "find", "parameters": {"type": "object"}}]
-    response: Json = {"output": output, "model": "m", "policy_version": "7"}
+    response: Json = {"output": output, "model": "m"}
     response["metadata"] = {"chat_form": '{"developer_as_system":true}'}
     response["usage"] = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
     params = {"input": asked, "tools": tools}
-    return row(3, repeat, reward, responses_create_params=params, response=response)
+    turns = [
+        {"version": "7", "item": 1},
+        {"version": "8", "parts": [["7", None], ["8", None]], "item": 3},
+    ]
+    fields: Json = {"responses_create_params": params, "response": response}
+    return row(3, repeat, reward, **fields, rollgym_turns=turns)
 
 
 def exported(source: Path, into: str) -> list[Json]:
@@ -87,7 +92,9 @@ def test_an_exported_trajectory_has_turns_results_and_tokens(tmp_path: Path) -> 
     assert made["observation"]["results"] == [{"source_call_id": "c1", "content": "south"}]
     assert last["metrics"]["prompt_token_ids"] == [1, 2, 3, 4, 5]
     assert last["metrics"]["completion_token_ids"] == [6]
-    assert last["metrics"]["extra"] == {"policy_version": "7"}
+    assert made["metrics"]["extra"] == {"policy_version": "7"}
+    both = [["7", None], ["8", None]]
+    assert last["metrics"]["extra"] == {"policy_version": "8", "policy_versions": both}
     assert found["extra"]["reward"] == 1.0
 
 

@@ -14,7 +14,9 @@ from rollgym.export.export import ExportReport, export
 from rollgym.export.filter import parse_filter
 from rollgym.export.formats import FORMATS, FormatOptions
 from rollgym.export.source import BadRowsError, ExportError
+from rollgym.export.staleness import Staleness
 from rollgym.records.tokens import ROW_FIELD, TokenLog, TokenSample
+from rollgym.records.version import TURNS_FIELD
 from rollgym.store import Disk, DiskFullError, StorageError, StorageVanishedError
 from tests.integration.export.rollouts import group, read, row, write
 
@@ -128,16 +130,21 @@ def test_a_group_has_every_rollout_of_its_task_with_its_advantages(tmp_path: Pat
 
 
 def turn(*prompt: int, sampled: int, logprobs: list[float] | None = None) -> TokenSample:
-    return TokenSample(
-        prompt=prompt, sampled=[sampled], logprobs=logprobs, version=f"v{len(prompt)}"
-    )
+    return TokenSample(prompt=prompt, sampled=[sampled], logprobs=logprobs)
 
 
 def tokens(*turns: TokenSample) -> dict[str, Any]:
     log = TokenLog()
     for each in turns:
         log.add(each)
-    return {ROW_FIELD: json.loads(msgspec.json.encode(log.turns))}
+    stored = json.loads(msgspec.json.encode(log.turns))
+    return {ROW_FIELD: stored, **versions(*(f"v{len(each.prompt)}" for each in turns))}
+
+
+def versions(*said: str | list[list[Any]]) -> dict[str, Any]:
+    """The turns of a row: a version each, or the parts of one."""
+    parts = [{"version": each} if isinstance(each, str) else {"parts": each} for each in said]
+    return {TURNS_FIELD: parts}
 
 
 def test_exact_tokens_are_a_line_for_each_branch_with_loss_and_advantage(tmp_path: Path) -> None:
@@ -157,6 +164,7 @@ def test_exact_tokens_are_a_line_for_each_branch_with_loss_and_advantage(tmp_pat
     assert whole["loss_mask"] == [0, 1, 0, 1]
     assert whole["logprobs"] == [0.0, -0.5, 0.0, -0.25]
     assert (whole["reward"], whole["advantage"], whole["version"]) == (1.0, 0.5, "v3")
+    assert whole["version_ranges"] == [[1, 2, "v1"], [3, 4, "v3"]]
     assert (first["logprobs"], first["reason"]) == (None, None)
     assert (second["input_ids"], second["reason"], second["left_at"]) == ([9, 4], "prompt", 0)
     assert (foreign["input_ids"], foreign["loss_mask"]) == ([1, 2, 3, 2], [0, 1, 0, 1])
@@ -168,6 +176,51 @@ def test_exact_tokens_are_a_line_for_each_branch_with_loss_and_advantage(tmp_pat
     broken = row(0, 0, 1.0, **{ROW_FIELD: [{"prompt": "2AQA=", "sampled": "2A"}]})
     with pytest.raises(ExportError, match=r"rollouts.jsonl:1: .*tokens of turn 0 cannot be read"):
         exported(tmp_path, [broken], "tokens")
+
+
+def test_stale_rollouts_are_left_out_by_their_oldest_turn(tmp_path: Path) -> None:
+    rows = [
+        row(0, 0, 1.0, **versions("9", "10")),
+        row(0, 1, 0.0, **versions("10")),
+        row(0, 2, 0.0, **versions([["10", 3], ["11", None]])),
+        row(0, 3, 0.0, **versions("10", "")),
+        row(1, 0, 1.0, **versions("8")),
+        row(2, 0, 1.0),
+    ]
+
+    def left(most: int, version: str = "") -> tuple[list[tuple[int, int]], dict[str, int]]:
+        source, target = write(tmp_path / "rollouts.jsonl", rows), tmp_path / "out.jsonl"
+        report = export(source, target, "groups", staleness=Staleness(most, version))
+        kept = [(each["_ng_task_index"], one) for each in read(target) for one in each["rollouts"]]
+        keys = [(task, rollout["_ng_rollout_index"]) for task, rollout in kept]
+        assert all(rollout["policy_versions"] for _, rollout in kept)
+        return keys, dict(report.dropped)
+
+    unknown = {"policy version unknown": 2}  # one with an unknown turn, and one without any
+    assert left(2) == ([(0, 0), (0, 1), (0, 2)], {"stale": 1, **unknown})
+    assert left(1) == ([(0, 1), (0, 2)], {"stale": 2, **unknown})
+    # A version that none of them has yet, and one that some are ahead of.
+    assert left(2, "12") == ([(0, 1), (0, 2)], {"stale": 2, **unknown})
+    assert left(0, "8") == ([(0, 0), (0, 1), (0, 2), (1, 0)], unknown)
+    branches = read_branches(tmp_path / "rollouts.jsonl", max_staleness=1, policy_version=11)
+    assert list(branches) == []  # they have no tokens
+    card = json.loads((tmp_path / "out.jsonl.card.json").read_bytes())
+    assert card["staleness"] == {"most": 0, "version": "8"}
+    with pytest.raises(ExportError, match=r"'v8' is not a policy version .*: 8, 9, 10, 11"):
+        left(1, "v8")
+    rows = [row(0, 0, 1.0)]
+    with pytest.raises(ExportError, match="no turn of these rollouts has a policy version"):
+        left(1)
+
+
+def test_versions_without_numbers_are_in_the_order_of_their_first_use(tmp_path: Path) -> None:
+    def used(repeat: int, started: float, version: str) -> dict[str, Any]:
+        return row(0, repeat, 1.0, metadata={"started": started}, **versions(version))
+
+    rows = [used(0, 30.0, "red"), used(1, 10.0, "blue"), used(2, 20.0, "green")]
+    source, target = write(tmp_path / "rollouts.jsonl", rows), tmp_path / "out.jsonl"
+    export(source, target, "groups", staleness=Staleness(1))
+    assert [one["policy_versions"] for one in read(target)[0]["rollouts"]] == [["red"], ["green"]]
 
 
 def test_a_filter_chooses_tasks_and_the_report_says_how_many(tmp_path: Path) -> None:
@@ -191,6 +244,7 @@ def test_a_card_says_what_was_exported_and_what_it_did_to_the_rewards(tmp_path: 
         "format": "preference",
         "options": {"margin": 0.5},
         "filter": "avg < 1",
+        "staleness": None,
         "source": {
             "kind": "rollouts",
             "files": ["rollouts.jsonl"],

@@ -19,9 +19,8 @@ from rollgym.records import (
     Span,
     Task,
 )
-from rollgym.records.tokens import branches_of
 from rollgym.rollouts.rows import RepeatSeeds
-from rollgym.rollouts.token_rows import token_turns
+from rollgym.rollouts.token_rows import rollout_tokens
 from rollgym.rollouts.worker import AgentWorker
 from rollgym.servers import client as client_module
 from rollgym.servers.client import RecoveryWait, ServerClient, connect
@@ -111,7 +110,7 @@ def test_the_tokens_of_an_agent_of_another_program_are_stored_once() -> None:
     assert isinstance(outcome, Completed)
     assert b"token_ids" not in bytes(outcome.result)
     for result in (bytes(outcome.result), raw):  # rows of other programs are read as well
-        (branch,) = branches_of(token_turns(result))
+        (branch,) = rollout_tokens(result).branches()
         assert (branch.input_ids, branch.loss_mask) == ([1, 2, 3, 4, 5], [0, 0, 1, 0, 1])
 
 

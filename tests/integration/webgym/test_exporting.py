@@ -10,8 +10,8 @@ import pytest
 from rollgym import read_branches
 from rollgym.cli.main import main
 from rollgym.records import Completed, Failed
-from rollgym.records.tokens import TokenLog, TokenSample, branches_of
-from rollgym.rollouts.token_rows import token_turns
+from rollgym.records.tokens import TokenLog, TokenSample
+from rollgym.rollouts.token_rows import rollout_tokens
 from tests.builders import make_run, record, write_journal
 from tests.integration.export.rollouts import read
 from tests.trajectories import steps_to, trajectory
@@ -119,12 +119,12 @@ def test_the_exact_tokens_of_web_rollouts_are_branches(
 
 
 def test_tokens_that_an_earlier_version_stored_are_read() -> None:
-    earlier = {"prompt_token_ids": [1, 2], "token_ids": [3], "logprobs": [-0.5], "model": "m"}
+    earlier = {"prompt_token_ids": [1, 2], "token_ids": [3], "logprobs": [-0.5]}
     later = {"prompt_token_ids": [1, 2, 3, 4], "token_ids": [5], "logprobs": [-0.5]}
     result = json.dumps({"steps": [{"response": earlier}, {}, {"response": later}]}).encode()
-    (branch,) = branches_of(token_turns(result))
+    (branch,) = rollout_tokens(result).branches()
     assert (branch.input_ids, branch.loss_mask) == ([1, 2, 3, 4, 5], [0, 0, 1, 0, 1])
-    assert (branch.logprobs, branch.versions) == ([0, 0, -0.5, 0, -0.5], ("m",))
+    assert branch.logprobs == [0, 0, -0.5, 0, -0.5]
 
 
 def test_a_parquet_file_has_the_screenshots_in_it(

@@ -15,12 +15,14 @@ from rollgym.records.packing import (
 from rollgym.records.tokens import (
     Branch,
     BreakReason,
+    SampledRange,
     TokenLog,
     TokenSample,
     TokenTurn,
     TurnKind,
     branches_of,
 )
+from rollgym.records.version import TurnVersion, body_version
 
 IDS = st.lists(st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1)), max_size=30)
 
@@ -49,20 +51,50 @@ def sample(prompt: list[int], sampled: list[int], **more: object) -> TokenSample
 
 def test_a_conversation_that_continues_is_one_branch_and_each_token_is_stored_once() -> None:
     log = TokenLog()
-    log.add(sample([1, 2], [3, 4], version="v1"))
-    log.add(sample([1, 2, 3, 4, 5], [6], version="v1"))
-    log.add(sample([1, 2, 3, 4, 5, 6, 7], [8], version="v2"))
+    log.add(sample([1, 2], [3, 4]))
+    log.add(sample([1, 2, 3, 4, 5], [6]))
+    log.add(sample([1, 2, 3, 4, 5, 6, 7], [8]))
     assert [len(unpack_ids(turn.prompt)) for turn in log.turns] == [2, 1, 1]
     turns = msgspec.json.decode(msgspec.json.encode(log.turns), type=list[TokenTurn])
-    assert branches_of(turns) == [
+    versions = [TurnVersion.of(["v1", "v2"]), TurnVersion("v2"), TurnVersion()]
+    assert branches_of(turns, versions) == [
         Branch(
             input_ids=[1, 2, 3, 4, 5, 6, 7, 8],
             loss_mask=[0, 0, 1, 1, 0, 1, 0, 1],
             logprobs=[0, 0, -1.5, -2.0, 0, -3.0, 0, -4.0],
             turns=(0, 1, 2),
             versions=("v1", "v2"),
+            # Which of two versions sampled which token is unknown, and so is the last turn.
+            version_ranges=(
+                SampledRange(2, 4, ""),
+                SampledRange(5, 6, "v2"),
+                SampledRange(7, 8, ""),
+            ),
         )
     ]
+
+
+def test_a_server_can_say_which_version_sampled_which_tokens() -> None:
+    log = TokenLog()
+    log.add(sample([1, 2], [3, 4, 5]))
+    log.skip_to(2)  # a turn without tokens
+    log.add(sample([1, 2, 3, 4, 5, 6], [7, 8]))
+    told = body_version({"policy_versions": [[7, 1], ["8", 2]]})
+    wrong = body_version({"policy_versions": [[8, 1], [9, 5]]})
+    (branch,) = branches_of(log.turns, [told, TurnVersion("1"), wrong])
+    assert branch.turns == (0, 2)
+    assert branch.versions == ("7", "8", "9")
+    ranges = [(2, 3, "7"), (3, 5, "8"), (6, 8, "")]  # six tokens are not two
+    assert [(each.start, each.end, each.version) for each in branch.version_ranges] == ranges
+
+
+def test_rows_of_earlier_versions_have_the_versions_in_their_tokens() -> None:
+    turns = [
+        TokenTurn(prompt=pack_ids([1]), sampled=pack_ids([2]), version="m"),
+        TokenTurn(after=0, prompt=pack_ids([3]), sampled=pack_ids([4])),
+    ]
+    (branch,) = branches_of(turns)
+    assert [each.version for each in branch.version_ranges] == ["m", "m"]
 
 
 @pytest.mark.parametrize(

@@ -360,7 +360,6 @@ async def test_tokens_are_asked_for_where_they_are_wanted_and_kept() -> None:
             prompt=array("Q", [1, 2]),
             sampled=array("Q", [5, 6]),
             logprobs=[-0.1, -0.2],
-            version="m",
         )
 
 

@@ -79,7 +79,7 @@ async def test_a_reply_becomes_an_action_and_a_whole_record(tmp_path: Path) -> N
     assert record.fields["action"] == "I click on the lamp."
     assert (record.parse_failure, record.tolerances, record.usage) == (None, (), Usage(9, 2))
     assert decision.tokens == TokenSample(
-        prompt=array("Q", [1, 2]), sampled=array("Q", [5, 6]), logprobs=[-1, -2], version="m"
+        prompt=array("Q", [1, 2]), sampled=array("Q", [5, 6]), logprobs=[-1, -2]
     )
     assert record.seconds > 0
 

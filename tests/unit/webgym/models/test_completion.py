@@ -90,7 +90,6 @@ def test_the_exact_tokens_are_kept_where_the_server_gives_them() -> None:
         prompt=array("Q", [1, 2, 3]),
         sampled=array("Q", [7, 8]),
         logprobs=[-0.5, 0],
-        version=answer.model,
     )
 
 

@@ -1,0 +1,69 @@
+"""The policy versions of turns whose model server does not say them: by their times.
+
+A worker says when its turns were, counted from the start of its attempt. Where it began later than
+its caller knows (another process, a blocked event loop), the turns may have been later by that
+much: `begun_late` makes them longer by it. So a turn is given one version only if no other one was
+current at any time at which it may have run, or within `MARGIN` of it. Otherwise it has all of
+them, in their order.
+
+What was before the first known version is unknown, and stays so.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from rollgym.engine.control import PolicyVersion
+from rollgym.records import Outcome
+from rollgym.records.version import PolicyTurn, TurnVersion
+
+_OutcomeT = TypeVar("_OutcomeT", bound=Outcome)
+MARGIN = 0.001
+"""Seconds for what runs between two readings of a clock."""
+_DIGITS = 6
+_NEGLIGIBLE = 10.0**-_DIGITS
+
+
+def begun_late(outcome: _OutcomeT, seconds: float) -> _OutcomeT:
+    """The outcome of work that may have begun up to `seconds` after what its turns count from."""
+    if seconds < _NEGLIGIBLE or all(map(_cannot_be_labelled, outcome.turns)):
+        return outcome
+    turns = tuple(
+        turn
+        if _cannot_be_labelled(turn)
+        else msgspec.structs.replace(turn, seconds=round(turn.seconds + seconds, _DIGITS))
+        for turn in outcome.turns
+    )
+    return msgspec.structs.replace(outcome, turns=turns)
+
+
+def with_versions(outcome: _OutcomeT, history: Sequence[PolicyVersion], began: float) -> _OutcomeT:
+    """The outcome of an attempt that began at this time of the event loop, with its versions.
+
+    `history` are all versions that a `Control` knows, in the order of their times. Where no version
+    is known at all, the turns are left out.
+    """
+    turns = outcome.turns
+    if history and not all(map(_cannot_be_labelled, turns)):
+        turns = tuple(_labelled(turn, history, began) for turn in turns)
+    if not any(turn.version or turn.parts for turn in turns):
+        turns = ()
+    return outcome if turns is outcome.turns else msgspec.structs.replace(outcome, turns=turns)
+
+
+def _cannot_be_labelled(turn: PolicyTurn) -> bool:
+    """Whether it has a version, or was in an earlier attempt, whose beginning is not known here."""
+    return bool(turn.version or turn.parts) or turn.start is None
+
+
+def _labelled(turn: PolicyTurn, history: Sequence[PolicyVersion], began: float) -> PolicyTurn:
+    if turn.start is None or _cannot_be_labelled(turn):
+        return turn
+    start, end = began + turn.start - MARGIN, began + turn.start + turn.seconds + MARGIN
+    first = bisect_right(history, start, key=lambda since: since.monotonic)
+    last = bisect_right(history, end, key=lambda since: since.monotonic)
+    before = history[first - 1].version if first else ""
+    found = TurnVersion.of([before, *(since.version for since in history[first:last])])
+    return msgspec.structs.replace(turn, version=found.version, parts=found.parts)
