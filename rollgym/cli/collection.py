@@ -26,7 +26,9 @@ from rollgym.cli.summary import (
     format_count,
     summary_lines,
 )
+from rollgym.ctl import control_socket
 from rollgym.engine import (
+    Control,
     Coverage,
     Observer,
     Stop,
@@ -175,11 +177,20 @@ async def _collect(
     make_worker: MakeWorker,
     observers: tuple[RolloutFiles, *tuple[Observer, ...]],
 ) -> Coverage:
-    files = observers[0]
-    async with connected(store, servers) as directory:
+    files, control = observers[0], Control()
+    async with (
+        control_socket(store, control, lambda note: print_notes([note])),
+        connected(store, servers) as directory,
+    ):
         async with working(directory, store, make_worker) as (worker, stop):
             coverage = await collect(
-                store.inputs, worker, store, settings.policy, observers, stop=stop
+                store.inputs,
+                worker,
+                store,
+                settings.policy,
+                observers,
+                stop=stop,
+                control=control,
             )
         missed = files.name in coverage.dropped_events
         await asyncio.to_thread(files.finish, missed=missed)

@@ -11,8 +11,15 @@ importing the module.
 """
 
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
-from collections.abc import Callable, Mapping, Sequence
+from argparse import (
+    Action,
+    ArgumentError,
+    ArgumentParser,
+    Namespace,
+    RawDescriptionHelpFormatter,
+    _SubParsersAction,
+)
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.abc import InspectLoader
@@ -64,6 +71,7 @@ _COMMANDS = (
     _Command("view", "rollgym.cli.view", "read rollouts in a browser (ng_viewer)"),
     _Command("profile", "rollgym.cli.profile", "show the distribution of rewards by task"),
     _Command("status", "rollgym.cli.status", "show the coverage and numbers of a run directory"),
+    _Command("ctl", "rollgym.cli.ctl", "pause, limit, retry or stop a running collection"),
     _Command("merge", "rollgym.cli.merge", "merge the shards and copies of a run"),
     _Command("model", "rollgym.cli.model", "serve a GGUF file as a model, or get a small one"),
     _Command("gateway", "rollgym.cli.gateway", "keep the calls of any agent, with its tokens"),
@@ -117,6 +125,12 @@ class _Parser(ArgumentParser):
             "allow_abbrev": False,
         }
         super().__init__(*args, **options)
+
+    def _check_value(self, action: Action, value: Any) -> None:
+        """Suggest the sub-command that was meant."""
+        if isinstance(action, _SubParsersAction) and value not in action.choices:
+            raise ArgumentError(None, _unknown_command(value, action.choices))
+        super()._check_value(action, value)
 
 
 def _parse(arguments: Sequence[str]) -> tuple[ModuleType, Namespace]:
@@ -174,9 +188,14 @@ def _summary(module: str) -> str:
 def _reject_command(
     parser: ArgumentParser, asked: str, commands: Mapping[str, _Command]
 ) -> NoReturn:
-    close = get_close_matches(asked, commands, 1)
-    advice = f"did you mean {close[0]}?" if close else f"the commands are {', '.join(commands)}"
-    parser.error(f"unknown command {asked!r}: {advice}")
+    parser.error(_unknown_command(asked, commands))
+
+
+def _unknown_command(asked: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = get_close_matches(asked, names, 1)
+    advice = f"did you mean {close[0]}?" if close else f"the commands are {', '.join(names)}"
+    return f"unknown command {asked!r}: {advice}"
 
 
 def _innermost(parser: ArgumentParser, arguments: Sequence[str]) -> ArgumentParser:

@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from rollgym.cli.process import EXIT_STATUSES
+from rollgym.cli.slurm import slurm_shard
 from rollgym.cluster.settings import ClusterSettings, LauncherName
 from rollgym.engine import Adaptive, Fixed, Policy, RetryPolicy, RetryRule
 from rollgym.records import Prices
@@ -195,7 +196,10 @@ class CompleteSettings(RolloutSettings):
     completion_grace_period: NonNegativeSeconds = Field(
         120.0, description="seconds that the rest may still take then"
     )
-    shard: Shard | None = Field(None, description="i/n: collect only part i of n, counted from 0")
+    shard: Shard | None = Field(
+        None,
+        description="i/n: collect only part i of n, counted from 0; or slurm: the part of this job",
+    )
     materialize_repeats: bool = Field(
         False, description="write the inputs as sent once per rollout instead of once per task"
     )
@@ -203,6 +207,8 @@ class CompleteSettings(RolloutSettings):
     @field_validator("shard", mode="before")
     @classmethod
     def _read_shard(cls, value: object) -> object:
+        if value == "slurm":
+            return slurm_shard()
         return value if value is None or isinstance(value, Shard) else Shard.parse(str(value))
 
     @property

@@ -5,17 +5,19 @@ records written so far. Servers have another command: `ng_status`.
 """
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from rollgym.cli.look import look_data
 from rollgym.cli.summary import COLLECTING, PYTHON, explain_coverage, summary_lines
-from rollgym.engine import Coverage, ExitStatus
-from rollgym.monitor import LiveMetrics, coverage_of, recount
+from rollgym.engine import Coverage, ExitStatus, describe_time
+from rollgym.monitor import LiveMetrics, coverage_of, printable_line, recount
 from rollgym.rollouts.paths import JSONL, RUN_SUFFIX, RolloutPaths, run_beside
-from rollgym.store import Manifest, ManifestError, read_manifest
+from rollgym.store import Manifest, ManifestError, read_changes, read_manifest
 
+SHOWN_CHANGES = 20
 _OUTCOMES = ("expected", "completed", "failed", "omitted", "unresolved")
 _COVERAGE = (*_OUTCOMES, "groups", "groups_complete")
 
@@ -38,7 +40,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     found = read_run(arguments.directory)
     if arguments.json:
-        print(_as_json(found))
+        print(_as_json(arguments.directory, found))
     else:
         print_status(arguments.directory, found)
     return 0
@@ -95,11 +97,26 @@ def print_status(directory: Path, found: RunOnDisk) -> None:
     print(found.coverage.describe_tasks())
     print(found.coverage)
     print(meaning)
+    for line in _changes(directory):
+        print(line)
     if found.coverage.exit_status is not ExitStatus.COMPLETE:
         print(advice)
 
 
-def _as_json(found: RunOnDisk) -> str:
+def _changes(directory: Path) -> Iterator[str]:
+    """What was changed while the run was collected."""
+    changes = read_changes(directory)
+    if not changes:
+        return
+    more = len(changes) - SHOWN_CHANGES
+    yield "changed while it was collected:"
+    if more > 0:
+        yield f"  {more} earlier changes; --json has all"
+    for change in changes[-SHOWN_CHANGES:]:
+        yield "  " + printable_line(f"{describe_time(change.time)} by {change.by}: {change}")
+
+
+def _as_json(directory: Path, found: RunOnDisk) -> str:
     coverage, summary = found.coverage, found.metrics.summary()
     status = {
         "run_id": found.manifest.run_id,
@@ -109,6 +126,7 @@ def _as_json(found: RunOnDisk) -> str:
         "exit_status": int(coverage.exit_status),
         "retried": found.metrics.retried,
         "summary": summary,
+        "changes": read_changes(directory),
         "deserves_a_look": look_data(found.metrics, summary),
         "failure_examples": {
             kind: {

@@ -6,6 +6,8 @@ from rollgym.engine.control import (
     Control,
     OpenAttempt,
     PolicyVersion,
+    State,
+    describe_time,
 )
 from rollgym.engine.coverage import Coverage, ExitStatus
 from rollgym.engine.observers import (
@@ -68,6 +70,7 @@ __all__ = [
     "RetryRule",
     "RolloutsReopened",
     "SourceError",
+    "State",
     "Stop",
     "StopLevel",
     "StopRequested",
@@ -76,6 +79,7 @@ __all__ = [
     "WorkItem",
     "Worker",
     "collect",
+    "describe_time",
     "done_before",
     "run",
     "stopping_on_signals",

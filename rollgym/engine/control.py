@@ -17,6 +17,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from enum import Enum
 from typing import Any, Protocol
 
@@ -29,6 +30,11 @@ PROGRAM = "the program"
 """Who asked for a change that nobody put a name to."""
 LARGEST_LIMIT = 100_000
 POLICY, VERSION = "policy", "version"
+
+
+def describe_time(moment: float) -> str:
+    """A time of the wall clock, in the zone of this machine."""
+    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 class PolicyVersion(msgspec.Struct, frozen=True):
@@ -158,6 +164,14 @@ class Control:
         self._log: ControlLog | None = None
         self._attached: Attached | None = None
         self._ended = False
+        self._stop: bool | None = None
+
+    @property
+    def state(self) -> State:
+        """What the collection is doing."""
+        if self._attached is not None:
+            return self._attached.status().state
+        return State.ENDED if self._ended else State.STARTING
 
     # Pausing.
 
@@ -199,7 +213,7 @@ class Control:
         """
         if limit is not None and not 1 <= limit <= LARGEST_LIMIT:
             raise ValueError(f"a limit on attempts must be from 1 to {LARGEST_LIMIT:,}")
-        self._note("concurrency", by, limit=limit)
+        self._note("concurrency", by, limit=limit or "auto")
         self.concurrency = limit
         self._changed()
 
@@ -230,13 +244,15 @@ class Control:
         """
         if deadline is not None and not math.isfinite(deadline):
             raise ValueError("a deadline must be a finite time")
-        self._note("deadline", by, deadline=deadline)
+        shown = {} if deadline is None else {"time": describe_time(deadline)}
+        self._note("deadline", by, deadline=deadline, **shown)
         self.deadline = deadline
         self._changed()
 
     def stop(self, *, now: bool = False, by: str | None = None) -> None:
         """Request a stop: running attempts may finish, unless `now`."""
         self._note("stop", by, now=now)
+        self._stop = now or bool(self._stop)
         if self._attached is not None:
             self._attached.stop(now=now)
 
@@ -328,6 +344,8 @@ class Control:
         for change in self._unlogged:
             log.append(change)
         self._unlogged.clear()
+        if self._stop is not None:
+            attached.stop(now=self._stop)
 
     def detach(self) -> None:
         """The collection has ended; actions that it did not get to concern nothing."""

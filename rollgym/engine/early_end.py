@@ -12,10 +12,10 @@ This module decides; the loop of the collection cancels and omits.
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime
 
 from rollgym.engine.breaker import Breaker
 from rollgym.engine.budget import Budget
+from rollgym.engine.control import describe_time
 from rollgym.engine.coverage import Ledger
 from rollgym.engine.observers import Observers, StopRequested
 from rollgym.engine.policy import Policy
@@ -25,11 +25,6 @@ from rollgym.records import Outcome
 from rollgym.store import Progress
 
 CLOCK_CHECK = 30.0
-
-
-def describe_time(moment: float) -> str:
-    """A time of the wall clock, in the zone of this machine."""
-    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 class EarlyEnd:

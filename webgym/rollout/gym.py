@@ -18,8 +18,11 @@ from pathlib import Path
 
 import msgspec
 
+from rollgym.cli.process import say_error
 from rollgym.cluster.ray_metrics import RayMetrics
+from rollgym.ctl import control_socket
 from rollgym.engine import (
+    Control,
     Coverage,
     Fixed,
     Observer,
@@ -180,8 +183,10 @@ class AsyncWebGym:
         *,
         trajectory_callback: OnTrajectory | None = None,
         stop: Stop | None = None,
+        control: Control | None = None,
     ) -> Coverage:
-        """As `run`, in the running event loop."""
+        """As `run`, in the running event loop. `control` changes the collection while it runs."""
+        control = control or Control()
         if agent.context.interaction_mode != self._mode:
             raise RefusedError(
                 f"the environment has interaction_mode {self._mode}, the agent "
@@ -206,6 +211,7 @@ class AsyncWebGym:
             labels.lookup = lookup
             await asyncio.to_thread(files.rebuild)
             async with AsyncExitStack() as stack:
+                await stack.enter_async_context(control_socket(store, control, _report))
                 if self._processes is not None and stop is None:
                     stop = stack.enter_context(_stopping())
                 worker = await stack.enter_async_context(
@@ -228,6 +234,7 @@ class AsyncWebGym:
                     stop=stop,
                     waits=worker.waits,
                     timeouts=monitor.timeouts,
+                    control=control,
                 )
             missed = files.name in coverage.dropped_events
             await asyncio.to_thread(files.finish, missed=missed)
@@ -311,6 +318,10 @@ class AsyncWebGym:
                 monitor=monitor,
                 unjudged=unjudged,
             )
+
+
+def _report(note: str) -> None:
+    say_error(f"note: {note}")
 
 
 @contextmanager

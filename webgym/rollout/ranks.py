@@ -246,7 +246,9 @@ def _number_and_count(
 
 
 def _from_slurm(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    """An allocation sets only the count; `srun` sets both variables for each of its tasks."""
+    """`srun` makes the ranks: the script of a job has both variables too, and no step."""
+    if environment.get("SLURM_JOB_ID") and not environment.get("SLURM_STEP_ID"):
+        return None
     if not all(environment.get(name) for name in _SLURM_VARIABLES):
         return None
     index, count = (_whole_number(environment, name) for name in _SLURM_VARIABLES)

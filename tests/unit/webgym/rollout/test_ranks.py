@@ -10,6 +10,15 @@ from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.rollout.iteration import IterationPaths
 from webgym.rollout.ranks import Rank, RankError, announce, find_rank, meet, paths_of_rank
 
+LIMITS: dict[str, Any] = {
+    "server_size": 64,
+    "max_vllm_sessions": 128,
+    "evaluation_workers": 16,
+    "max_tokens": 1000,
+    "max_cost": 8,
+    "prices": {"policy": {"input": 1, "output": 1}},
+}
+
 
 def rank(environment: dict[str, str] | None = None, **settings: Any) -> Rank:
     return find_rank(EnvironmentSettings.model_validate(settings), environment or {})
@@ -35,6 +44,9 @@ def test_slurm_numbers_its_tasks() -> None:
 
 def test_an_allocation_of_slurm_alone_makes_no_ranks() -> None:
     assert rank({"SLURM_NTASKS": "4"}).count == 1
+    script = {"SLURM_JOB_ID": "1", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}
+    assert rank(script).count == 1
+    assert rank(script | {"SLURM_STEP_ID": "0"}).count == 4
 
 
 def test_the_configuration_comes_before_variables_and_those_before_slurm() -> None:
@@ -145,3 +157,19 @@ def test_a_ranks_own_weight_may_be_said_beside_those_of_all() -> None:
         total_load_weight=3.0,
     )
     assert found.weights == (2.0, 1.0)
+
+
+def test_every_limit_of_a_run_is_divided_among_its_ranks() -> None:
+    settings = EnvironmentSettings.model_validate(LIMITS)
+    ranks = [
+        rank(multinode_rank=index, multinode_total_workers=3, rank_weights="2,1,1")
+        for index in range(3)
+    ]
+    parts = [each.resources(settings) for each in ranks]
+
+    assert [each.sessions(settings.server_size) for each in ranks] == [32, 16, 16]
+    for name in ("max_vllm_sessions", "evaluation_workers", "max_tokens", "max_cost"):
+        divided = [getattr(part, name) for part in parts]
+        assert divided == [getattr(settings, name) * share for share in (0.5, 0.25, 0.25)], name
+    for name, size in settings.http_pools.plain.items():
+        assert [part.http_pools.plain[name] for part in parts] == [size / 2, size / 4, size / 4]

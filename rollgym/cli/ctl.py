@@ -1,0 +1,244 @@
+"""`rollgym ctl`: change a collection while it runs.
+
+The run is found by its output file, its run directory or a folder above it. A run that several
+processes collect, as shards or ranks, is asked as a whole: each process gets the command.
+"""
+
+import re
+import time
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollgym.cli.status import run_directory
+from rollgym.ctl import Answer, ControlUnreachableError, ask, sockets_of
+from rollgym.ctl.commands import (
+    Command,
+    Pause,
+    RequestStop,
+    Resume,
+    RetryFailed,
+    SetBudget,
+    SetConcurrency,
+    SetDeadline,
+    SetPolicyVersion,
+    ShowStatus,
+    describe,
+)
+from rollgym.store import FileLock, RefusedError
+from rollgym.store.layout import RUN_LOCK, shard_locks
+
+DEEPEST = 3
+_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
+_TIMES = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")
+_NONE = ("none", "null")
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Change a collection while it runs: pause it, change its limits, run failed rollouts "
+        "again, or stop it. What was changed is kept with the run; `rollgym status RUN` shows it."
+    )
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        help="the .jsonl file of the rollouts, the run directory, or a folder of a web experiment",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add(commands, "status", "what the collection is doing", lambda _: ShowStatus())
+    _add(commands, "pause", "start no rollout; running ones finish", lambda _: Pause())
+    _add(commands, "resume", "go on after a pause", lambda _: Resume())
+    limit = _add(
+        commands,
+        "concurrency",
+        "how many rollouts run at a time",
+        lambda options: SetConcurrency(options.limit),
+    )
+    limit.add_argument("limit", metavar="N|auto", type=_limit, help="auto: as it was started")
+    budget = _add(commands, "budget", "the limits of the run", _budget)
+    budget.add_argument(
+        "--max-tokens", type=_count, metavar="N", default=msgspec.UNSET, help="or none: no limit"
+    )
+    budget.add_argument(
+        "--max-cost",
+        type=_dollars,
+        metavar="DOLLARS",
+        default=msgspec.UNSET,
+        help="or none: no limit",
+    )
+    deadline = _add(
+        commands,
+        "deadline",
+        "when the collection stops",
+        lambda options: SetDeadline(options.at),
+    )
+    deadline.add_argument(
+        "at",
+        metavar="TIME",
+        type=_deadline,
+        help="from now, as in 90m or 1h30m; a time, as in 18:30 or 2030-01-31T18:30; or none",
+    )
+    policy = _add(
+        commands,
+        "policy",
+        "the version of the policy from now on",
+        lambda options: SetPolicyVersion(options.version),
+    )
+    policy.add_argument("version", metavar="VERSION")
+    retry = _add(
+        commands,
+        "retry-failed",
+        "run failed rollouts again",
+        lambda options: RetryFailed(options.omitted),
+    )
+    retry.add_argument("--omitted", action="store_true", help="run omitted ones again, too")
+    stop = _add(commands, "stop", "stop, as Ctrl-C does", lambda options: RequestStop(options.now))
+    stop.add_argument("--now", action="store_true", help="do not wait for running rollouts")
+
+
+def _add(
+    commands: Any, name: str, summary: str, make: Callable[[Namespace], Command]
+) -> ArgumentParser:
+    parser: ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    parser.add_argument("--json", action="store_true", help="print the answer as a JSON object")
+    parser.set_defaults(make=make)
+    return parser
+
+
+def run(arguments: Namespace) -> int:
+    command = arguments.make(arguments)
+    directory = run_directory(arguments.run)
+    runs = _runs(directory)
+    answers: dict[Path, Answer] = {}
+    for socket in (socket for found in runs for socket in sockets_of(found)):
+        try:
+            answers[socket] = ask(socket, command)
+        except ControlUnreachableError:
+            continue
+    if not answers:
+        raise RefusedError(_explain(directory, runs, arguments.run))
+    for socket, answer in answers.items():
+        where = f"{socket.parent.name}/{socket.stem}: " if len(answers) > 1 else ""
+        if arguments.json:
+            print(
+                msgspec.json.encode({"socket": str(socket), **msgspec.to_builtins(answer)}).decode()
+            )
+        else:
+            print_answer(answer, where, whole=isinstance(command, ShowStatus))
+    problems = [answer.problem for answer in answers.values() if answer.problem]
+    if problems and not arguments.json:
+        raise RefusedError("; ".join(dict.fromkeys(problems)))
+    return 6 if problems else 0
+
+
+def print_answer(answer: Answer, where: str, *, whole: bool) -> None:
+    """Print what was done, or with `whole` the state of the collection."""
+    if answer.said:
+        print(where + answer.said)
+    if whole:
+        print(f"{where}{answer.state.value}")
+        for line in describe(answer.status) if answer.status else ():
+            print(where + line)
+
+
+def _runs(directory: Path) -> list[Path]:
+    """The run, or the runs below a folder."""
+    if sockets_of(directory) or not directory.is_dir():
+        return [directory]
+    places = (directory.glob("/".join(["*"] * depth) + ".run") for depth in range(1, DEEPEST + 1))
+    below = [run for found in places for run in sorted(found) if sockets_of(run)]
+    return below or [directory]
+
+
+def _explain(directory: Path, runs: list[Path], given: str) -> str:
+    """Why nothing answered, and what to do about it."""
+    if not directory.exists():
+        return f"{given}: there is no run here. Give the output file or the run directory."
+    for run in runs:
+        for path in (run / RUN_LOCK, *shard_locks(run)):
+            if FileLock(path).is_held():
+                return (
+                    f"{given} is collected by {FileLock(path).holder()}, which does not answer "
+                    "here: ask on that machine, as the same user and with this version of rollgym"
+                )
+    return (
+        f"{given} is not being collected now. The command that made it continues it; "
+        "`rollgym status` shows what it has."
+    )
+
+
+def _limit(text: str) -> int | None:
+    return None if text == "auto" else _natural(text, "a number of rollouts, or auto")
+
+
+def _count(text: str) -> int | None:
+    return None if text in _NONE else _natural(text, "a number of tokens, or none")
+
+
+def _natural(text: str, what: str) -> int:
+    try:
+        number = int(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ArgumentTypeError(f"{text!r} is not {what}")
+    return number
+
+
+def _dollars(text: str) -> float | None:
+    if text in _NONE:
+        return None
+    try:
+        return float(text.removeprefix("$"))
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a number of dollars, or none") from None
+
+
+def _budget(options: Namespace) -> SetBudget:
+    if options.max_tokens is msgspec.UNSET and options.max_cost is msgspec.UNSET:
+        error = RefusedError("budget: give --max-tokens, --max-cost or both")
+        error.is_misuse = True
+        raise error
+    return SetBudget(options.max_tokens, options.max_cost)
+
+
+def _deadline(text: str) -> float | None:
+    """A time of the wall clock, from a duration or a time of this machine's zone."""
+    if text in _NONE:
+        return None
+    now = datetime.now().astimezone()
+    if _DURATION.fullmatch(text):
+        return time.time() + sum(float(n) * _UNITS[unit] for n, unit in _PART.findall(text))
+    moment = _time_of_day(text, now) or _date(text)
+    if moment is None:
+        raise ArgumentTypeError(
+            f"{text!r} is not a time: give 90m, 1h30m, 18:30, 2030-01-31T18:30 or none"
+        )
+    if moment <= now:
+        raise ArgumentTypeError(f"{text} has passed")
+    return moment.timestamp()
+
+
+def _time_of_day(text: str, now: datetime) -> datetime | None:
+    """The next moment at which a clock shows this time."""
+    try:
+        clock = datetime.strptime(text, "%H:%M")
+    except ValueError:
+        return None
+    today = now.replace(hour=clock.hour, minute=clock.minute, second=0, microsecond=0)
+    return today if today > now else today + timedelta(days=1)
+
+
+def _date(text: str) -> datetime | None:
+    for form in _TIMES:
+        try:
+            return datetime.strptime(text, form).astimezone()
+        except ValueError:
+            continue
+    return None
