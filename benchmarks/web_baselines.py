@@ -91,7 +91,7 @@ class BaselineCollector:
             sessions=self._sessions,
             settings=EnvironmentSettings(sites_url=self._sites_url).episode,
             screenshots=BlobStore(self._folder / "screenshots"),
-            monitor=Nobody(),
+            monitor=SilentMonitor(),
             unjudged=UnjudgedEpisodes(self._folder),
         )
 
@@ -167,8 +167,8 @@ class BrowsersInLockstep:
             self._barrier.leave()
 
 
-class Nobody:
-    """Watches nothing."""
+class SilentMonitor:
+    """Reports nothing."""
 
     def waiting(self, key: RolloutKey) -> None:
         pass

@@ -115,7 +115,7 @@ install_requirements() {
     fi
 }
 
-# Installs packages: with uv where it is installed, because pip takes long to choose versions of so many.
+# Installs packages: with uv where it is installed, because pip takes long to choose versions of many packages.
 install_packages_into() {
     if has_uv && logged uv pip install --python "$venv/bin/python" "$@"; then
         return
@@ -123,7 +123,7 @@ install_packages_into() {
     run_pip install "$@"
 }
 
-# Prints what vLLM requires, without extras and what is left out.
+# Prints what vLLM requires, without its extras and the packages that are left out.
 vllm_requirements() {
     "$venv/bin/python" -I -c 'import importlib.metadata, re
 left_out = ("torch", "torchvision", "torchaudio", "torchcodec", "triton")

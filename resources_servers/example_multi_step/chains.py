@@ -39,7 +39,7 @@ _INN_BEASTS = (
 # fmt: on
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """One kind of fact. In both texts {subject} is what the fact is about."""
 
     question: str
@@ -47,19 +47,19 @@ class Link(NamedTuple):
 
 
 LINKS = (
-    Link(
+    ChainLink(
         "Who is the captain of the {subject}?",
         "The captain of the {subject} is {value}.",
     ),
-    Link(
+    ChainLink(
         "In which town does {subject} spend every winter?",
         "Every winter {subject} lives in the town of {value}.",
     ),
-    Link(
+    ChainLink(
         "At which inn are letters to {subject} left?",
         "Letters to {subject} are left at the inn called {value}.",
     ),
-    Link(
+    ChainLink(
         "Which code opens the strongbox at {subject}?",
         "The strongbox at the {subject} opens with the code {value}.",
     ),

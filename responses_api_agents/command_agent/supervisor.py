@@ -88,7 +88,7 @@ def _wait(child: int, control: int, woken: int, grace: float) -> "int | None":
 
 
 def _end_all(child: int, grace: float) -> None:
-    """End what is left: asked for the grace period, then killed."""
+    """End the remaining processes: asked for the grace period, then killed."""
     asked = time.monotonic() + grace
     until = asked + _ENDING
     pause = 0.001

@@ -6,7 +6,7 @@ A program contains the number or sign that its task names.
 import re
 from typing import ClassVar
 
-from responses_api_models.scripted_model.solver import ScriptedRequest, SeededChoices, Turn
+from responses_api_models.scripted_model.solver import ScriptedRequest, ScriptedTurn, SeededChoices
 
 _WINDOW_SUM = """\
 input()
@@ -77,7 +77,7 @@ class ProgramSolver:
 
     def next_turn(
         self, request: ScriptedRequest, mistake: str | None, choices: SeededChoices
-    ) -> Turn:
+    ) -> ScriptedTurn:
         program = next(
             (
                 program.replace("VALUE", match[1])
@@ -88,10 +88,10 @@ class ProgramSolver:
         )
         match mistake:
             case "forgets_the_block":
-                return Turn("I know how that goes.", "Use a loop and a list.")
+                return ScriptedTurn("I know how that goes.", "Use a loop and a list.")
             case "writes_it_too_fast":
                 program = program.replace(")", "", 1) if ")" in program else _USELESS
-        return Turn("I know how that goes.", f"Here it is:\n\n```python\n{program}```")
+        return ScriptedTurn("I know how that goes.", f"Here it is:\n\n```python\n{program}```")
 
 
 class UnknownTaskSolver:
@@ -104,10 +104,10 @@ class UnknownTaskSolver:
 
     def next_turn(
         self, request: ScriptedRequest, mistake: str | None, choices: SeededChoices
-    ) -> Turn:
+    ) -> ScriptedTurn:
         if mistake:
-            return Turn("This is none of the tasks I know.", "I do not know.")
-        return Turn(
-            "This is none of the tasks I know.",
+            return ScriptedTurn("I do not know this task.", "I do not know.")
+        return ScriptedTurn(
+            "I do not know this task.",
             "I am a script, no language model, and know only the bundled example tasks.",
         )

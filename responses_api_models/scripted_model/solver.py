@@ -172,7 +172,7 @@ class PlannedCall(NamedTuple):
     arguments: Mapping[str, object]
 
 
-class Turn(NamedTuple):
+class ScriptedTurn(NamedTuple):
     """One turn of the model: a text or calls. `thought` is reasoning that it may show."""
 
     thought: str
@@ -190,5 +190,5 @@ class Solver(Protocol):
 
     def next_turn(
         self, request: ScriptedRequest, mistake: str | None, choices: SeededChoices
-    ) -> Turn:
+    ) -> ScriptedTurn:
         """The next turn of a rollout, in which the solver makes this mistake, or none."""

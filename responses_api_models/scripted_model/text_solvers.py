@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import ClassVar
 
-from responses_api_models.scripted_model.solver import ScriptedRequest, SeededChoices, Turn
+from responses_api_models.scripted_model.solver import ScriptedRequest, ScriptedTurn, SeededChoices
 
 _OPTION = re.compile(r"^([A-Z])[:.)] (.+)$", re.MULTILINE)
 _PRODUCT = re.compile(r"(\d+) times (\d+)")
@@ -27,7 +27,7 @@ class ChoiceSolver:
 
     def next_turn(
         self, request: ScriptedRequest, mistake: str | None, choices: SeededChoices
-    ) -> Turn:
+    ) -> ScriptedTurn:
         options = dict(_OPTION.findall(request.question))
         chosen = _solve(request.question, options)
         thought = f"It must be {chosen}."
@@ -37,13 +37,13 @@ class ChoiceSolver:
                 "I do not know and must guess.",
             )
         if mistake == "does_not_commit":
-            return Turn(thought, "Several of the options could be right.")
+            return ScriptedTurn(thought, "Several of the options could be right.")
         if mistake == "chooses_wrong":
             wrong = [letter for letter in options if letter != chosen]
             chosen = choices.choose(wrong, "wrong option")
         in_box = "\\boxed" in request.task
         form = f"\\boxed{{{chosen}}}" if in_box else f"Answer: {chosen}"
-        return Turn(thought, f"{options[chosen]} is right.\n\n{form}")
+        return ScriptedTurn(thought, f"{options[chosen]} is right.\n\n{form}")
 
 
 def _solve(question: str, options: dict[str, str]) -> str | None:
@@ -78,14 +78,14 @@ class MathSolver:
 
     def next_turn(
         self, request: ScriptedRequest, mistake: str | None, choices: SeededChoices
-    ) -> Turn:
+    ) -> ScriptedTurn:
         known = (solve(request.question) for solve in _MATH_SOLUTIONS)
         solution = next((solution for solution in known if solution is not None), None)
         if solution is None or mistake == "gives_up":
-            return Turn("I do not see how to begin.", "I cannot solve this.")
+            return ScriptedTurn("I do not see how to begin.", "I cannot solve this.")
         if mistake == "is_off_by_one":
             solution += " + 1"
-        return Turn(f"I calculate {solution}.", f"The answer is \\boxed{{{solution}}}.")
+        return ScriptedTurn(f"I calculate {solution}.", f"The answer is \\boxed{{{solution}}}.")
 
 
 def _screws(question: str) -> str | None:
@@ -172,7 +172,7 @@ class PuzzleSolver:
 
     def next_turn(
         self, request: ScriptedRequest, mistake: str | None, choices: SeededChoices
-    ) -> Turn:
+    ) -> ScriptedTurn:
         question = request.question.strip()
         known = (solve(question) for solve in _PUZZLE_SOLUTIONS)
         answer = next((answer for answer in known if answer is not None), None)
@@ -181,10 +181,10 @@ class PuzzleSolver:
             answer, thought = str(choices.random("guess").randint(1, 100)), "I can only guess."
         match mistake:
             case "forgets_the_form":
-                return Turn(thought, "It could be many things.")
+                return ScriptedTurn(thought, "It could be many things.")
             case "leaves_the_end_out":
                 answer = answer[:-1]
-        return Turn(thought, f"<answer>{answer}</answer>")
+        return ScriptedTurn(thought, f"<answer>{answer}</answer>")
 
 
 def _backward(question: str) -> str | None:

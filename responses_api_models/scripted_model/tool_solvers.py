@@ -14,8 +14,8 @@ import msgspec
 from responses_api_models.scripted_model.solver import (
     PlannedCall,
     ScriptedRequest,
+    ScriptedTurn,
     SeededChoices,
-    Turn,
 )
 from rollgym.records.decoding import decode_json
 
@@ -46,10 +46,10 @@ class DocumentSolver:
 
     def next_turn(
         self, request: ScriptedRequest, mistake: str | None, choices: SeededChoices
-    ) -> Turn:
+    ) -> ScriptedTurn:
         questions = _QUESTION.findall(request.question)
         if not questions:
-            return Turn("There is no list of questions.", "What shall I look for?")
+            return ScriptedTurn("There is no list of questions.", "What shall I look for?")
         passages = [
             passage
             for exchange in request.answered
@@ -98,7 +98,7 @@ def _answer_in(passage: str, subject: str) -> str | None:
     return next((name for name in reversed(_names(passage)) if name != subject), None)
 
 
-def _search(lookup: Lookup, request: ScriptedRequest, choices: SeededChoices) -> Turn:
+def _search(lookup: Lookup, request: ScriptedRequest, choices: SeededChoices) -> ScriptedTurn:
     query = _REFERENCE.sub(lookup.subject, lookup.question).rstrip("?")
     calls = [
         PlannedCall(
@@ -107,7 +107,7 @@ def _search(lookup: Lookup, request: ScriptedRequest, choices: SeededChoices) ->
     ]
     if request.parallel and choices.happens(0.25, "two ways", query):
         calls.append(PlannedCall(SEARCH, {"query": lookup.subject}))
-    return Turn(f"What does the document say about {lookup.subject}?", calls=tuple(calls))
+    return ScriptedTurn(f"What does the document say about {lookup.subject}?", calls=tuple(calls))
 
 
 def _misread(value: str) -> str:
@@ -116,14 +116,14 @@ def _misread(value: str) -> str:
     return swapped if swapped != value else value + value[-1]
 
 
-def _answer(known: list[str], *, in_form: bool) -> Turn:
+def _answer(known: list[str], *, in_form: bool) -> ScriptedTurn:
     thought = f"I know {len(known)} of the answers."
     if not known:
-        return Turn(thought, "I could not find anything in the document.")
+        return ScriptedTurn(thought, "I could not find anything in the document.")
     if not in_form:
-        return Turn(thought, f"The document mentions {', '.join(known)}.")
+        return ScriptedTurn(thought, f"The document mentions {', '.join(known)}.")
     found = f"I searched the document and found {len(known)} of the answers."
-    return Turn(thought, f"{found}\n\nAnswer: {'; '.join(known)}")
+    return ScriptedTurn(thought, f"{found}\n\nAnswer: {'; '.join(known)}")
 
 
 WEATHER = "get_weather"
@@ -146,31 +146,35 @@ class WeatherSolver:
 
     def next_turn(
         self, request: ScriptedRequest, mistake: str | None, choices: SeededChoices
-    ) -> Turn:
+    ) -> ScriptedTurn:
         places = list(dict.fromkeys(reversed(_PLACE.findall(request.question))))
         if not places:
-            return Turn("There is no city in the question.", "Which city do you mean?")
+            return ScriptedTurn("There is no city in the question.", "Which city do you mean?")
         if mistake == "makes_it_up":
-            return Turn("I can guess that.", f"It is sunny in {places[0]}, at 21 degrees Celsius.")
+            return ScriptedTurn(
+                "I can guess that.", f"It is sunny in {places[0]}, at 21 degrees Celsius."
+            )
         if mistake == "wrong_city":
             places = places[1:] or ["Atlantis"]
         if request.answered:
             return _tell(request.answered[0].output, off=5 if mistake == "misreads" else 0)
         if request.refused:
-            return Turn("There is no report.", f"I could not find the weather in {places[0]}.")
+            return ScriptedTurn(
+                "There is no report.", f"I could not find the weather in {places[0]}."
+            )
         compares = request.parallel and choices.happens(0.4, "compares")
         asked = places[:2] if compares else places[:1]
         calls = tuple(PlannedCall(WEATHER, {"city": place}) for place in asked)
-        return Turn(f"I need the weather in {' and '.join(asked)}.", calls=calls)
+        return ScriptedTurn(f"I need the weather in {' and '.join(asked)}.", calls=calls)
 
 
-def _tell(output: str, off: int) -> Turn:
+def _tell(output: str, off: int) -> ScriptedTurn:
     try:
         report = decode_json(output, _Report)
     except msgspec.DecodeError:
-        return Turn("I do not know this kind of report.", f"The report says: {output}")
+        return ScriptedTurn("I do not know this kind of report.", f"The report says: {output}")
     city, temperature = report.city, report.temperature_celsius + off
-    return Turn(
+    return ScriptedTurn(
         f"The report for {city} has arrived.",
         f"In {city} it is {report.condition}, at {temperature} degrees Celsius.",
     )
@@ -191,31 +195,33 @@ class CounterSolver:
 
     def next_turn(
         self, request: ScriptedRequest, mistake: str | None, choices: SeededChoices
-    ) -> Turn:
+    ) -> ScriptedTurn:
         numbers = [int(digits) for digits in _NUMBER.findall(request.question)]
         if not numbers or request.refused:
-            return Turn("I cannot tell what to do.", "I do not know what to do with the counter.")
+            return ScriptedTurn(
+                "I cannot tell what to do.", "I do not know what to do with the counter."
+            )
         if "exactly" in request.question:
             return _reach(numbers[-1], request, mistake)
         return _add(numbers, request, mistake, choices)
 
 
-def _reach(target: int, request: ScriptedRequest, mistake: str | None) -> Turn:
+def _reach(target: int, request: ScriptedRequest, mistake: str | None) -> ScriptedTurn:
     read = _outputs(request, READ)
     if not read:
-        return Turn("First I need to know where it stands.", calls=(PlannedCall(READ, {}),))
+        return ScriptedTurn("First I need to know where it stands.", calls=(PlannedCall(READ, {}),))
     missing = target - _value(read[0])
     if mistake:
         missing += 1 if mistake == "adds_too_much" else -1
     if missing > 0 and not _outputs(request, ADD):
         call = PlannedCall(ADD, {"count": missing})
-        return Turn(f"{missing} are missing to {target}.", calls=(call,))
-    return Turn("That is all.", f"I had to increment it by {missing}.")
+        return ScriptedTurn(f"{missing} are missing to {target}.", calls=(call,))
+    return ScriptedTurn("That is all.", f"I had to increment it by {missing}.")
 
 
 def _add(
     numbers: list[int], request: ScriptedRequest, mistake: str | None, choices: SeededChoices
-) -> Turn:
+) -> ScriptedTurn:
     match mistake:
         case "leaves_the_last_out":
             numbers = numbers[:-1]
@@ -227,11 +233,13 @@ def _add(
         calls = tuple(
             PlannedCall(ADD, {"count": number}) for number in (left if at_once else left[:1])
         )
-        return Turn(f"{', '.join(map(str, left))}: that is still to be added.", calls=calls)
+        return ScriptedTurn(f"{', '.join(map(str, left))}: that is still to be added.", calls=calls)
     read = _outputs(request, READ)
     if not read:
-        return Turn("Everything is added. Where does it stand?", calls=(PlannedCall(READ, {}),))
-    return Turn("Now I know.", f"The counter stands at {_value(read[0])}.")
+        return ScriptedTurn(
+            "Everything is added. Where does it stand?", calls=(PlannedCall(READ, {}),)
+        )
+    return ScriptedTurn("Now I know.", f"The counter stands at {_value(read[0])}.")
 
 
 def _outputs(request: ScriptedRequest, tool: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from responses_api_models.scripted_model.solver import SeededChoices, Turn
+from responses_api_models.scripted_model.solver import ScriptedTurn, SeededChoices
 from rollgym.records import Row
 
 MODEL = "scripted_model (no language model)"
@@ -23,7 +23,7 @@ class Manner(Enum):
 
 
 def write_response(
-    params: Row, turn: Turn, choices: SeededChoices, words: int, *, garbled: bool
+    params: Row, turn: ScriptedTurn, choices: SeededChoices, words: int, *, garbled: bool
 ) -> bytes:
     """Write the Responses object of a turn. `words` is the length of the request.
 
@@ -83,7 +83,7 @@ def _message(text: str, identifier: str) -> Iterator[dict[str, Any]]:
 
 
 def _calls(
-    turn: Turn, arguments: list[str], choices: SeededChoices, words: int
+    turn: ScriptedTurn, arguments: list[str], choices: SeededChoices, words: int
 ) -> Iterator[dict[str, Any]]:
     for number, (call, written) in enumerate(zip(turn.calls, arguments, strict=True)):
         identifier = choices.identifier(words, "call", number)

@@ -47,7 +47,7 @@ agent:
   rollgym collect --agent mcqa_simple_agent --input tasks.jsonl --output out.jsonl \\
     --model-url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-8B
 
-With --command, the agent is a program of yours, which needs no change:
+With --command, the agent is your own program, unchanged:
 
   rollgym collect --command "python my_agent.py" --resources-server mcqa \\
     --input tasks.jsonl --output out.jsonl --model-url … --model …

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import os
 import sys
-from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from typing import Protocol
 
@@ -17,7 +16,6 @@ import msgspec
 from rollgym.cluster.process import Ticket
 from rollgym.servers.isolation.process import describe_exit
 from rollgym.servers.launch.logs import relay
-from rollgym.servers.launch.records import StartError
 from rollgym.servers.launch.server_process import ChildPipes
 
 KILL_TIMEOUT = 2.0
@@ -53,23 +51,11 @@ class LocalProcesses:
 
     async def start(self, name: str, ticket: Ticket) -> Launched:
         ticket = msgspec.structs.replace(ticket, parent=os.getpid())
-        loop, written = asyncio.get_running_loop(), _Written(name)
+        written = _Written(name)
         pipes = ChildPipes(written)
 
         async def spawn() -> None:
-            try:
-                await loop.subprocess_exec(
-                    lambda: pipes,
-                    *_COMMAND,
-                    stdin=PIPE,
-                    stdout=PIPE,
-                    stderr=PIPE,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                reason = error.strerror or str(error)
-                raise StartError(f"{name} did not start: no process ({reason})") from error
-            written.pid = pipes.transport.get_pid() or 0
+            written.pid = await pipes.spawn(name, _COMMAND)
             pipes.send(msgspec.json.encode(ticket) + b"\n")
 
         # A separate task: a cancelled caller must not leave a process that is half started.

@@ -1,6 +1,6 @@
 """The worker's end of the channel: it runs attempts, and its program reaches the driver through it.
 
-A worker ends when its driver says so and when the connection is lost: then nobody would get its
+A worker ends when its driver says so and when the connection is lost: then no driver would get its
 outcomes. It has no files of its own. What must outlive an attempt, such as a screenshot, goes to a
 service of the driver, and is on the driver's disk when the call returns.
 """
@@ -15,9 +15,9 @@ import msgspec
 
 from rollgym.cluster.channel import Channel
 from rollgym.cluster.messages import (
-    Answer,
     Bye,
     Call,
+    CallResult,
     Cancel,
     Ended,
     Hello,
@@ -170,7 +170,7 @@ class Link:
                 self._attempts[number].cancel()
             case Cancel():
                 pass  # it has ended meanwhile
-            case Answer():
+            case CallResult():
                 self._take_answer(message)
             case Setup() if not self._setup.done():
                 self._setup.set_result(message)
@@ -181,7 +181,7 @@ class Link:
             case _:
                 raise ProtocolError(f"{type(message).__name__} is not for a worker")
 
-    def _take_answer(self, answer: Answer) -> None:
+    def _take_answer(self, answer: CallResult) -> None:
         waiting = self._calls.get(answer.number)
         if waiting is None or waiting.done():
             return

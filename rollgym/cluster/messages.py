@@ -93,7 +93,7 @@ class Call(msgspec.Struct, array_like=True, tag="call", gc=False):
     body: bytes
 
 
-class Answer(msgspec.Struct, array_like=True, tag="answer", gc=False):
+class CallResult(msgspec.Struct, array_like=True, tag="answer", gc=False):
     """The answer to a `Call`, or the error of the driver's disk."""
 
     number: int
@@ -120,7 +120,7 @@ class Bye(msgspec.Struct, array_like=True, tag="bye", gc=False):
 
 
 Message = (
-    Hello | Setup | Ready | Refused | Work | Cancel | Ended | Call | Answer | Note | Ping | Bye
+    Hello | Setup | Ready | Refused | Work | Cancel | Ended | Call | CallResult | Note | Ping | Bye
 )
 ENCODER = msgspec.msgpack.Encoder()
 DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

@@ -18,9 +18,9 @@ from rollgym.cluster.channel import Channel
 from rollgym.cluster.launchers import Launched
 from rollgym.cluster.link import PING_INTERVAL
 from rollgym.cluster.messages import (
-    Answer,
     Bye,
     Call,
+    CallResult,
     Cancel,
     Ended,
     Hello,
@@ -290,9 +290,9 @@ class RemoteProcess:
             channel.abort(f"it called the unknown service {call.service}")
             return
         try:
-            channel.send(Answer(call.number, await service(call.body)))
+            channel.send(CallResult(call.number, await service(call.body)))
         except StoreError as error:
-            channel.send(Answer(call.number, b"", str(error)))
+            channel.send(CallResult(call.number, b"", str(error)))
         except Exception:
             _LOGGER.exception("the service %s failed for %s", call.service, self.described)
             channel.abort(f"the service {call.service} failed for it")

@@ -90,19 +90,19 @@ async def preflight(
     environments = {each.name: each for _, environment in used for each in environment}
     notes: list[str] = []
     for model in models.values():
-        client = _PatientClient(clients(model.name).one(), recovery, MODEL_TIMEOUT)
+        client = _PreflightClient(clients(model.name).one(), recovery, MODEL_TIMEOUT)
         notes += await _check_model(model, client)
     task = await asyncio.to_thread(_first_left, store)
     seeded = servers.resources_server(rows.agent_name(task.row))
     for environment in environments.values():
         seeds_it = environment.name == seeded and not environment.is_external
         row = input_row(task, 0) if seeds_it else None
-        client = _PatientClient(clients(environment.name).one(), recovery, ENVIRONMENT_TIMEOUT)
+        client = _PreflightClient(clients(environment.name).one(), recovery, ENVIRONMENT_TIMEOUT)
         notes += await _check_environment(environment, client, row)
     return notes
 
 
-class _PatientClient:
+class _PreflightClient:
     """Calls a server for at most `seconds` in all, and one that is not there twice.
 
     Waiting for one that is not there does not count.
@@ -169,7 +169,7 @@ def _first_left(store: RunStore) -> Task:
     return first
 
 
-async def _check_model(model: ServerDescription, client: _PatientClient) -> list[str]:
+async def _check_model(model: ServerDescription, client: _PreflightClient) -> list[str]:
     expected, _ = _setting(model.settings, _MODEL)
     with _quiet(_ENDPOINTS), working_for("preflight"):
         try:
@@ -187,7 +187,7 @@ async def _check_model(model: ServerDescription, client: _PatientClient) -> list
     return []
 
 
-async def _models(model: ServerDescription, client: _PatientClient) -> list[str] | None:
+async def _models(model: ServerDescription, client: _PreflightClient) -> list[str] | None:
     """The names in the list of models; None where there is none to read. Raises when it is late."""
     try:
         answer = await client.call("/v1/models", b"", ModelUnavailableError, method="GET")
@@ -208,7 +208,7 @@ def _names(answer: Answer) -> list[str] | None:
         return None
 
 
-async def _probe(client: _PatientClient) -> RolloutError | None:
+async def _probe(client: _PreflightClient) -> RolloutError | None:
     """Ask for a few tokens; the error where no request can succeed, and None for any other.
 
     Raises the error of an answer that is late.
@@ -266,7 +266,7 @@ def _setting(settings: Mapping[str, Any], names: tuple[str, ...]) -> tuple[Any, 
 
 
 async def _check_environment(
-    environment: ServerDescription, client: _PatientClient, row: Row | None
+    environment: ServerDescription, client: _PreflightClient, row: Row | None
 ) -> list[str]:
     """Seed a session for the row and close it; without a row, only see whether it answers."""
     jar = CookieJar()

@@ -295,7 +295,7 @@ class EnvironmentSettings(ModelCallSettings):
     )
     total_load_weight: Annotated[Positive | None, Setting.TIMING] = Field(
         default=None,
-        description="sum of all weights; ranks that announce none share what is left of it",
+        description="sum of all weights; ranks that announce none share the rest",
     )
     aggregation_timeout_minutes: Annotated[NonNegative, Setting.TIMING] = Field(
         default=30.0, description="minutes that rank 0 waits for the other ranks at the end"

@@ -224,7 +224,7 @@ def _named(ranks: Sequence[int]) -> str:
 
 
 def _weights_beside(settings: EnvironmentSettings, index: int, count: int) -> tuple[float, ...]:
-    """All weights where only the rank's own may be known: the others share what is left."""
+    """All weights where only the rank's own may be known: the others share the rest."""
     own, total = settings.rank_load_weight, settings.total_load_weight
     if own is None:
         return tuple(repeat(1.0, count))

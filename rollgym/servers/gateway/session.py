@@ -149,7 +149,7 @@ class GatewaySession:
             self.last_used = asyncio.get_running_loop().time()
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start work on behalf of the rollout; cancel it where nobody waits for it any more."""
+        """Start work on behalf of the rollout; cancel it if no caller waits for it any more."""
         return asyncio.get_running_loop().create_task(work, context=self._context.copy())
 
     async def call(self, dialect: Dialect, body: JsonObject, size: int) -> JsonObject:

