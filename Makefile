@@ -1,7 +1,8 @@
 SEEDS ?= 20000
 ROUNDS ?= 2
+MINUTES ?= 20
 
-.PHONY: help demo test test-all test-torch test-embedded test-trainers test-agents test-vllm test-ray lint bench bench-collect bench-processes bench-cluster bench-tokens bench-gateway bench-browser bench-web bench-viewer bench-model chaos
+.PHONY: help demo test test-all test-torch test-embedded test-trainers test-agents test-vllm test-ray lint bench bench-collect bench-processes bench-cluster bench-tokens bench-gateway bench-browser bench-web bench-viewer bench-model chaos pool-campaign
 
 help:
 	@echo 'make demo           run the main job end to end'
@@ -24,6 +25,7 @@ help:
 	@echo 'make bench-web      measure web rollouts against two simpler ways'
 	@echo 'make bench-viewer   measure the viewer with 200,000 rollouts'
 	@echo 'make bench-model    measure the bundled language model on small web tasks'
+	@echo 'make pool-campaign  torment a pool for MINUTES=$(MINUTES): a slow trainer that dies again and again'
 	@echo 'make chaos          run SEEDS=$(SEEDS) simulated runs with faults'
 
 demo:
@@ -114,3 +116,7 @@ bench-model:
 chaos:
 	@scripts/setup.sh dev
 	.venv/bin/python -m tests.simulation --seeds $(SEEDS)
+
+pool-campaign:
+	@scripts/setup.sh dev
+	.venv/bin/python -m benchmarks.pool --minutes $(MINUTES)

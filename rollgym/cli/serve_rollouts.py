@@ -21,6 +21,7 @@ from rollgym.cli.collection import (
     file_lines,
     final_metrics,
     opening_notes,
+    print_notes,
     relative_path,
     removed_if_refused,
     require_safe_output,
@@ -40,7 +41,8 @@ from rollgym.cli.rollout_settings import (
 )
 from rollgym.cli.summary import ResumeOptions, format_count, summary_lines
 from rollgym.cluster.ray_metrics import RayMetrics
-from rollgym.engine import Coverage, ExitStatus, Observer
+from rollgym.ctl import control_socket
+from rollgym.engine import Control, Coverage, ExitStatus, Observer
 from rollgym.engine import run as run_loop
 from rollgym.monitor import ProgressObserver, open_tracing
 from rollgym.pool import OnPolicyChange, Order, PoolSettings, RolloutPool, open_pool_run
@@ -238,8 +240,11 @@ class _Serving:
             observers.append(RayMetrics())
         if settings.otel_endpoint:
             observers.append(open_tracing(settings.otel_endpoint, store.manifest.run_id))
-        command = self._command
-        async with connected(store, command.servers) as servers:
+        command, control = self._command, Control()
+        async with (
+            control_socket(store, control, lambda note: print_notes([note])),
+            connected(store, command.servers) as servers,
+        ):
             async with working(servers, store, command.make_worker) as (worker, stop):
                 pool = RolloutPool(
                     store,
@@ -249,6 +254,7 @@ class _Serving:
                     policy=settings.policy,
                     observers=observers,
                     stop=stop,
+                    control=control,
                     row_of=partial(output_row, seeds=RepeatSeeds.of(store.manifest)),
                 )
                 async with pool, self._listening(pool):

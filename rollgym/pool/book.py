@@ -232,18 +232,25 @@ class Book:
         if known and len(self.versions) > known:
             self._taken = [*self._taken[-RECENT_VERSIONS:], 0]
 
-    def version_numbers(self, group: Group) -> set[int]:
-        """The numbers of the versions while the completed members of a group were made."""
-        found: set[int] = set()
-        for member in group.completed:
-            end = member.started + member.seconds + CLOCK_TICK
-            found.update(self.versions.between(member.started, end))
-        return found
+    def versions_of(self, group: Group) -> list[str]:
+        """The versions that made the completed members of a group, oldest first.
+
+        They are those that the turns name. Where a turn does not say its version, they are all that
+        the policy had during the attempt.
+        """
+        return self.versions.in_order(
+            name for member in group.completed for name in self._member_versions(member)
+        )
 
     def age(self, group: Group) -> int:
         """How many versions came after the oldest one of a group."""
-        numbers = self.version_numbers(group)
-        return self.versions.age(min(numbers)) if numbers else 0
+        return max(map(self.versions.age, self.versions_of(group)), default=0)
+
+    def _member_versions(self, member: Member) -> Iterable[str]:
+        if member.versions is not None:
+            return member.versions
+        end = member.started + member.seconds + CLOCK_TICK
+        return self.versions.between(member.started, end)
 
     # Counts.
 

@@ -10,11 +10,15 @@ from typing import Any
 import msgspec
 
 from rollgym.records import Attempt, Completed, Failed, Outcome
+from rollgym.records.version import versions_of
 from rollgym.store import Status, status_of
 
 
 class Member(msgspec.Struct, frozen=True):
-    """The outcome of one rollout of a group. `offset` is the position of its record."""
+    """The outcome of one rollout of a group. `offset` is the position of its record.
+
+    `versions` are those of the policy that its turns name; None where one of them is unknown.
+    """
 
     repeat: int
     status: Status
@@ -24,6 +28,7 @@ class Member(msgspec.Struct, frozen=True):
     tokens: int = 0
     reward: float | None = None
     failure: str = ""
+    versions: frozenset[str] | None = None
 
     @classmethod
     def of(cls, attempt: Attempt, offset: int) -> "Member":
@@ -37,6 +42,7 @@ class Member(msgspec.Struct, frozen=True):
             outcome.usage.output_tokens,
             outcome.reward if isinstance(outcome, Completed) else None,
             _why(outcome),
+            versions_of(outcome.turns),
         )
 
 

@@ -8,6 +8,7 @@ of its start and its duration.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
 
 
 class PolicyVersions:
@@ -16,6 +17,7 @@ class PolicyVersions:
     def __init__(self) -> None:
         self._names: list[str] = []
         self._times: list[float] = []
+        self._latest: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._names)
@@ -27,6 +29,7 @@ class PolicyVersions:
     def add(self, version: str, at: float) -> None:
         """A version came. The same one again changes nothing."""
         if version != self.current or not self._names:
+            self._latest[version] = len(self._names)
             self._names.append(version)
             # A clock that was set back must not make a version older than the one before it.
             self._times.append(max([at, *self._times[-1:]]))
@@ -35,14 +38,14 @@ class PolicyVersions:
         """The number of the version at a time, from 0."""
         return max(0, bisect_right(self._times, at) - 1)
 
-    def between(self, start: float, end: float) -> range:
-        """The numbers of the versions during a time."""
-        return range(self.number(start), self.number(end) + 1)
+    def between(self, start: float, end: float) -> list[str]:
+        """The versions during a time."""
+        return self._names[self.number(start) : self.number(end) + 1]
 
-    def names(self, numbers: set[int]) -> list[str]:
-        """The names of versions, oldest first, without repetitions."""
-        return list(dict.fromkeys(self._names[number] for number in sorted(numbers)))
+    def in_order(self, names: Iterable[str]) -> list[str]:
+        """These versions, oldest first; those that nobody announced are the last ones."""
+        return sorted(set(names), key=lambda name: (-self.age(name), name))
 
-    def age(self, number: int) -> int:
-        """How many versions came after this one."""
-        return len(self._names) - 1 - number
+    def age(self, name: str) -> int:
+        """How many versions came after this one; 0 where it was not announced."""
+        return len(self._names) - 1 - self._latest.get(name, len(self._names) - 1)

@@ -397,7 +397,7 @@ class RolloutPool(AsyncClosable):
         found: list[DeliveredGroup] = []
         for group in groups:
             # Not in the thread: they may change meanwhile.
-            versions = self._book.versions.names(self._book.version_numbers(group))
+            versions = self._book.versions_of(group)
             offsets = [member.offset for member in group.completed]
             short, deliveries = group.short, group.deliveries
             rows = await self._in_thread(partial(self._rows, group.number, offsets))

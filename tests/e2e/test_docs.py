@@ -12,15 +12,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic.fields import FieldInfo
 
 from responses_api_agents.command_agent.app import CommandAgentConfig
-from rollgym.cli.rollout_settings import CollectSettings, ReverifySettings
+from rollgym.cli.rollout_settings import AgentSettings, CollectSettings, ReverifySettings
+from rollgym.cli.serve_rollouts import ServeSettings
 from rollgym.cli.serving import ServeOptions
 from rollgym.engine import ExitStatus, RetryPolicy
+from rollgym.pool import RolloutPool
+from rollgym.pool.server import PoolServer
 from rollgym.records import TRAITS, FailureKind
 from rollgym.servers import (
     AgentConfig,
@@ -191,6 +194,33 @@ def test_the_guide_lists_the_attempts_of_every_kind_of_failure() -> None:
         for kind, traits in TRAITS.items()
         if kind not in WEB_ONLY
     }
+
+
+# A pool.
+
+
+def test_the_trainer_of_the_guide_takes_groups_and_continues(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(code_blocks(DOCS / "pool.md", "python")[0])
+    for acknowledged in (5, 10):
+        printed = run_script(tmp_path, "python train.py").splitlines()
+        assert len(printed) == 6
+        assert printed[-1] == f"{acknowledged} acknowledged"
+
+
+def test_the_guide_lists_every_option_of_a_pool_with_its_default() -> None:
+    listed = {
+        names_in(option)[0]: default.strip("`")
+        for option, default, _ in table("pool.md", "| option | default | meaning |")
+    }
+    own = ServeSettings.model_fields.keys() - AgentSettings.model_fields.keys()
+    assert listed == {name: _default(ServeSettings.model_fields[name]) for name in own}
+
+
+def test_the_guide_lists_every_route_of_a_pool() -> None:
+    listed = {names_in(route)[0] for route, *_ in table("pool.md", "| route | request | answer |")}
+    routes = PoolServer(cast("RolloutPool", None))._routes
+    known = {f"{method} {path}" for path, (method, _) in routes.items()}
+    assert listed == known - {"GET /healthz", "GET /"}
 
 
 # Writing servers.
