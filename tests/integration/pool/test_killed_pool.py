@@ -141,7 +141,7 @@ def _get(url: str) -> bytes:
         return found
 
 
-def test_wrong_requests_and_wrong_options_are_explained(workshop: Workshop) -> None:
+def test_requests_commands_and_options_are_answered(workshop: Workshop) -> None:
     processes = Processes(workshop, free_port())
     with processes.pool():
         answer = ask(f"{processes.url}/groups/next", {"trainer": "a", "wait": 30})
@@ -152,6 +152,8 @@ def test_wrong_requests_and_wrong_options_are_explained(workshop: Workshop) -> N
             assert refused.code == 400
             assert "unknown field `verion`" in refused.read().decode()
         assert ask(f"{processes.url}/policy", {"version": "1"}) == {"policy_version": "1"}
+        assert workshop.run("ctl", "out.run", "policy", "2").status == 0
+        assert json.loads(_get(f"{processes.url}/status"))["policy_version"] == "2"
     given = ("--input", "in.jsonl", "--output", "out.jsonl", "--config", "parrots.yaml")
     typo = workshop.run("serve-rollouts", *given, "--group-siz", "4")
     assert (typo.status, "did you mean --group-size?" in typo.stderr) == (2, True)
