@@ -163,7 +163,7 @@ def _predict_web(figures: Figures, constants: Constants, load: Workload) -> None
     written = rate * (each.journal_bytes + each.picture_bytes) / MEBIBYTE
     tell("capacity.web.written", written, "MiB/s")
     _tokens(tell, "capacity.web", rate * load.steps, load)
-    tell("capacity.web.model_streams", rate * load.steps * load.model_seconds, "requests at once")
+    tell("capacity.web.model_requests_at_once", rate * load.steps * load.model_seconds, "requests")
 
 
 def _predict_tools(figures: Figures, constants: Constants, load: Workload) -> None:
@@ -181,8 +181,8 @@ def _predict_tools(figures: Figures, constants: Constants, load: Workload) -> No
     tell("capacity.tools.memory", memory, "GiB")
     tell("capacity.tools.journal", rate * each.journal_bytes * DAY / (1 << 30), "GiB/day")
     _tokens(tell, "capacity.tools", rate * load.turns, load)
-    streams = rate * load.turns * load.turn_seconds
-    tell("capacity.tools.model_streams", streams, "requests at once")
+    at_once = rate * load.turns * load.turn_seconds
+    tell("capacity.tools.model_requests_at_once", at_once, "requests")
 
 
 def _tokens(tell: Tell, name: str, calls: float, load: Workload) -> None:

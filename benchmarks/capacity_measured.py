@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks import processes
+from benchmarks import contenders, processes
 from benchmarks.browser import contend, pages
 from benchmarks.capacity import Constants, Needs, Workload, this_machine, tool_rollout, web_rollout
 from benchmarks.child import Child
-from benchmarks.contenders import AGENT, COMMANDS, CONFIGS, write_rows
+from benchmarks.contenders import write_rows
 from benchmarks.engine import collect_once
 from benchmarks.figure import Figures
 from benchmarks.process_costs import tree_costs
@@ -154,24 +154,17 @@ def _compare(
 
 def tool_run(rollouts: int, turns: int, *, slots: int = 64, seconds: float = 0.0) -> ToolRun:
     """Collect tool rollouts; the model takes `seconds` for each call."""
-    model = ("--turns", str(turns), "--seconds", str(seconds), "--streams", str(2 * slots))
+    model = ("--turns", str(turns), "--seconds", str(seconds), "--slots", str(2 * slots))
     with (
         TemporaryDirectory(prefix="rollgym-bench-") as name,
         running_module("benchmarks.saturating_model", *model) as url,
     ):
         folder = Path(name)
-        write_rows(folder / "rows.jsonl", rollouts)
-        command: list[str | Path] = [
-            COMMANDS / "ng_collect_rollouts",
-            f"+config_paths=[{','.join(CONFIGS)}]",
-            f"+policy_base_url={url}/v1",
-            "+policy_api_key=none",
-            "+policy_model_name=bench",
-            f"+agent_name={AGENT}",
-            f"+input_jsonl_fpath={folder / 'rows.jsonl'}",
-            f"+output_jsonl_fpath={folder / 'rollouts.jsonl'}",
-            f"+num_samples_in_parallel={slots}",
-        ]
+        rows = folder / "rows.jsonl"
+        write_rows(rows, rollouts)
+        case = contenders.Case(f"{url}/v1", rows, rollouts, slots)
+        servers = contenders.servers_for(case.url)
+        command = contenders.collect_command(case, folder / "rollouts.jsonl", *servers)
         with Child(command, folder) as child:
             cost = child.wait()
         size = sum(path.stat().st_size for path in folder.rglob("journal*.jsonl"))

@@ -6,12 +6,13 @@ with a model that saturates, kills some of the processes, simulates the same, an
 apart the two are (see `cluster_measured`).
 
     python -m benchmarks.cluster                  # a simulation; about a minute
-    python -m benchmarks.cluster --nodes 20 --losses-per-hour 60 --streams 1000
+    python -m benchmarks.cluster --nodes 20 --losses-per-hour 60 --endpoint-slots 1000
     python -m benchmarks.cluster --measure        # exits 1 when a goal is missed
 """
 
 import argparse
 import logging
+import sys
 from typing import Any
 
 import msgspec
@@ -30,19 +31,21 @@ def report(figures: Figures, name: str, simulated: Simulated) -> None:
     tell(f"{name}.completed", simulated.coverage.completed, "rollouts")
     tell(f"{name}.failed", simulated.coverage.failed, "rollouts")
     tell(f"{name}.omitted", simulated.coverage.omitted, "rollouts")
+    tell(f"{name}.unresolved", simulated.coverage.unresolved, "rollouts")
     tell(f"{name}.slots_busy", simulated.busy, "share")
     tell(f"{name}.slots_busy_before_the_tail", simulated.busy_before_tail, "share")
     tell(f"{name}.endpoint_busy", simulated.endpoint_busy, "share")
     tell(f"{name}.tokens_per_second", simulated.tokens / simulated.wall, "1/s")
-    tell(f"{name}.tokens_wasted", 1 - simulated.useful_tokens / simulated.tokens, "share")
-    tell(f"{name}.requests_rejected", simulated.rejected_requests / simulated.requests, "share")
+    tell(f"{name}.tokens_wasted", simulated.tokens_wasted, "share")
+    rejected = simulated.rejected_requests / max(1, simulated.requests)
+    tell(f"{name}.requests_rejected", rejected, "share")
     tell(f"{name}.nodes_lost", simulated.lost_nodes, "nodes")
     tell(f"{name}.retries_per_rollout", simulated.retries / simulated.coverage.expected, "ratio")
     tell(f"{name}.slot_time_wasted", sum(simulated.wasted.values()), "share")
     for cause, share in simulated.wasted.items():
         tell(f"{name}.slot_time_wasted.{cause}", share, "share")
     attempts = simulated.coverage.attempts
-    tell(f"{name}.wait_for_a_session", simulated.waited_for_sessions / attempts, "s")
+    tell(f"{name}.wait_for_a_session", simulated.waited_for_sessions / max(1, attempts), "s")
     tell(f"{name}.cpu_of_the_simulation", simulated.cpu, "s")
     tell(f"{name}.memory_of_the_simulation", simulated.memory, "MiB")
 
@@ -81,7 +84,10 @@ def main() -> None:
             cluster = msgspec.convert(chosen, Cluster)
         except msgspec.ValidationError as error:
             parser.error(str(error))
-        report(figures, "cluster", simulate(cluster))
+        simulated = simulate(cluster)
+        report(figures, "cluster", simulated)
+        if simulated.coverage.stopped:
+            print(f"The collection stopped: {simulated.coverage.stopped}", file=sys.stderr)
     if not quick:
         figures.exit()
 

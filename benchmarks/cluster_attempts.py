@@ -13,7 +13,7 @@ from random import Random
 
 from benchmarks.cluster_nodes import Nodes
 from benchmarks.cluster_settings import Cluster
-from benchmarks.saturating_model import Streams, lognormal
+from benchmarks.saturating_model import SaturatingEndpoint, lognormal
 from rollgym.engine import WorkItem
 from rollgym.records import (
     BrowserError,
@@ -38,7 +38,7 @@ _UNAVAILABLE = b'{"error":{"message":"the server restarts"}}'
 class Attempts:
     """The engine's worker: what an attempt does, and what became of its time."""
 
-    def __init__(self, cluster: Cluster, loop: SimulatedLoop, streams: Streams) -> None:
+    def __init__(self, cluster: Cluster, loop: SimulatedLoop, model: SaturatingEndpoint) -> None:
         self.slot_seconds: defaultdict[str, float] = defaultdict(float)
         self.failed: Counter[str] = Counter()
         self.waited = 0.0
@@ -53,7 +53,7 @@ class Attempts:
         lost: Callable[[str], RolloutError] = (
             WorkerLostError if cluster.lost_as == "worker" else BrowserError
         )
-        self.nodes = Nodes(cluster.nodes, cluster.sessions, cluster.most_in_queue, lost)
+        self.nodes = Nodes(cluster.nodes, cluster.sessions, cluster.session_queue, lost)
         self._cluster = cluster
         self._loop = loop
         settings = PoolSettings()
@@ -61,7 +61,7 @@ class Attempts:
             [EndpointSettings(base_url="http://model.simulated/v1")],
             settings,
             seed=cluster.seed,
-            transport=SimulatedTransport(cluster, settings, streams),
+            transport=SimulatedTransport(cluster, settings, model),
         )
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
@@ -119,10 +119,10 @@ class Attempts:
 class SimulatedTransport(EndpointTransport):
     """Sends requests to the simulated endpoint. The body of a request is its number of tokens."""
 
-    def __init__(self, cluster: Cluster, settings: PoolSettings, streams: Streams) -> None:
+    def __init__(self, cluster: Cluster, settings: PoolSettings, model: SaturatingEndpoint) -> None:
         super().__init__(settings)
         self._pool_settings = settings
-        self._streams = streams
+        self._endpoint = model
         self._errors = cluster.endpoint_errors
         self._random = Random(derive_seed(cluster.seed, "endpoint"))
 
@@ -139,7 +139,7 @@ class SimulatedTransport(EndpointTransport):
         assert body is not None
         if self._random.random() < self._errors:
             return failed_try_of(503, {}, _UNAVAILABLE, endpoint.redact, clock=0.0)
-        delay = self._streams.take(asyncio.get_running_loop().time(), float(body))
+        delay = self._endpoint.take(asyncio.get_running_loop().time(), float(body))
         if delay is None:
             return failed_try_of(429, {}, _REJECTED, endpoint.redact, clock=0.0)
         patience = min(seconds, self._pool_settings.request_timeout)

@@ -7,7 +7,7 @@ it gets from two small runs that were measured before: the time that a step take
 and the time until a killed process is replaced does not matter, because the others take its work.
 
 *Compared* are the time from the first attempt to the end of the last, the rollouts per second, and
-the attempts, with those that failed. The model has streams enough in one case and saturates in the
+the attempts, with those that failed. The model has slots enough in one case and saturates in the
 other.
 """
 
@@ -24,9 +24,9 @@ from urllib.request import urlopen
 
 import msgspec
 
+from benchmarks import contenders
 from benchmarks.cluster_settings import Cluster
 from benchmarks.cluster_simulation import Simulated, simulate
-from benchmarks.contenders import AGENT, COMMANDS, CONFIGS, write_rows
 from benchmarks.figure import Figures
 from benchmarks.process_costs import descendants
 from rollgym.records import Failed
@@ -39,20 +39,20 @@ CALLS = 2
 PATIENCE = 600.0
 POLL = 0.02
 WORKER = b"rollgym.cluster.process"
-QUICK = {"nodes": 4, "sessions": 4, "rollouts": 60, "streams": 8, "losses_per_hour": 60.0}
+QUICK = {"nodes": 4, "sessions": 4, "rollouts": 60, "endpoint_slots": 8, "losses_per_hour": 60.0}
 
 
 class Case(NamedTuple):
     """A collection: `kills` are the seconds after the first request at which a process is killed.
 
-    A request takes a lognormal time with the mean `seconds` once it has one of the `streams`.
+    A request takes a lognormal time with the mean `seconds` once it has one of the `model_slots`.
     """
 
     name: str
     rollouts: int
     slots: int
     processes: int
-    streams: int
+    model_slots: int
     seconds: float
     sigma: float
     kills: tuple[float, ...]
@@ -122,9 +122,9 @@ def as_cluster(case: Case, overhead: float, kills: Sequence[tuple[float, int]]) 
         page_sigma=0.0,
         tokens=case.seconds,
         tokens_sigma=case.sigma,
-        streams=case.streams,
-        stream_tokens=1.0,
-        most_waiting=1_000_000,
+        endpoint_slots=case.model_slots,
+        slot_tokens=1.0,
+        endpoint_queue=1_000_000,
         endpoint_errors=0.0,
         losses_per_hour=0.0,
         losses=tuple(kills),
@@ -139,22 +139,22 @@ def as_cluster(case: Case, overhead: float, kills: Sequence[tuple[float, int]]) 
 def measure_overhead(case: Case) -> float:
     """The seconds of a call that are not the model's, with a model that does not saturate."""
     rollouts = max(2 * case.slots, case.rollouts // 8)
-    small = case._replace(rollouts=rollouts, streams=case.slots, kills=())
+    small = case._replace(rollouts=rollouts, model_slots=case.slots, kills=())
     measured, _ = collect(small)
     return max(0.0, measured.attempt_seconds / CALLS - measured.call_seconds)
 
 
 def collect(case: Case) -> tuple[Measured, list[tuple[float, int]]]:
     """Collect a case; returns also when which process was killed."""
-    options = ("--streams", "--seconds", "--sigma")
-    values = (case.streams, case.seconds, case.sigma)
+    options = ("--slots", "--seconds", "--sigma")
+    values = (case.model_slots, case.seconds, case.sigma)
     model = [text for pair in zip(options, map(str, values), strict=True) for text in pair]
     with (
         TemporaryDirectory(prefix="rollgym-bench-") as name,
         running_module("benchmarks.saturating_model", *model) as url,
     ):
         folder = Path(name)
-        write_rows(folder / "rows.jsonl", case.rollouts)
+        contenders.write_rows(folder / "rows.jsonl", case.rollouts)
         with _collecting(case, folder, url) as process:
             kills = _kill(case, process, url)
             if process.wait(PATIENCE):
@@ -164,19 +164,14 @@ def collect(case: Case) -> tuple[Measured, list[tuple[float, int]]]:
 
 @contextmanager
 def _collecting(case: Case, folder: Path, url: str) -> Iterator[subprocess.Popen[bytes]]:
-    command: list[str | Path] = [
-        COMMANDS / "ng_collect_rollouts",
-        f"+config_paths=[{','.join(CONFIGS)}]",
-        f"+policy_base_url={url}/v1",
-        "+policy_api_key=none",
-        "+policy_model_name=bench",
-        f"+agent_name={AGENT}",
-        f"+input_jsonl_fpath={folder / 'rows.jsonl'}",
-        f"+output_jsonl_fpath={folder / 'rollouts.jsonl'}",
-        f"+num_samples_in_parallel={case.slots}",
+    rollouts = contenders.Case(f"{url}/v1", folder / "rows.jsonl", case.rollouts, case.slots)
+    command = contenders.collect_command(
+        rollouts,
+        folder / "rollouts.jsonl",
+        *contenders.servers_for(rollouts.url),
         f"+processes={case.processes}",
         "+preflight=false",
-    ]
+    )
     with (folder / "said").open("wb") as said:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
     try:

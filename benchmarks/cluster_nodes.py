@@ -31,7 +31,7 @@ class Nodes:
     """All nodes, and the queue in front of them."""
 
     def __init__(
-        self, number: int, sessions: int, most_waiting: int, error: Callable[[str], RolloutError]
+        self, number: int, sessions: int, queue_size: int, error: Callable[[str], RolloutError]
     ) -> None:
         """`error` makes the error of an attempt whose node was lost."""
         self.lost = 0
@@ -40,7 +40,7 @@ class Nodes:
         self._error = error
         self._nodes = [Node(each) for each in range(number)]
         self._queue: SessionQueue[tuple[Node, int]] = SessionQueue(
-            most_waiting, self._acquire, self._release, lambda: "all are in use"
+            queue_size, self._acquire, self._release, lambda: "all are in use"
         )
 
     async def use(self, wait_seconds: float, work: Callable[[], Awaitable[T]]) -> T:

@@ -22,7 +22,7 @@ import msgspec
 from benchmarks.cluster_attempts import COMPLETED, Attempts
 from benchmarks.cluster_nodes import Nodes
 from benchmarks.cluster_settings import Cluster
-from benchmarks.saturating_model import Streams
+from benchmarks.saturating_model import SaturatingEndpoint
 from rollgym.engine import Coverage, Fixed, Policy, Stop, collect
 from rollgym.records import Row, Task, derive_seed
 from rollgym.store import open_run
@@ -62,6 +62,11 @@ class Simulated(msgspec.Struct, frozen=True):
     @property
     def retries(self) -> int:
         return self.coverage.attempts - self.coverage.expected
+
+    @property
+    def tokens_wasted(self) -> float:
+        """The share of the sampled tokens that are in no completed rollout."""
+        return 1 - self.useful_tokens / self.tokens if self.tokens else 0.0
 
     @property
     def completed_per_hour(self) -> float:
@@ -108,9 +113,9 @@ async def _collect(cluster: Cluster, loop: SimulatedLoop, directory: Path) -> Si
         completion_threshold=cluster.completion_threshold,
         completion_grace_period=cluster.grace_period,
     )
-    streams = Streams(cluster.streams, cluster.stream_tokens, cluster.most_waiting)
+    model = SaturatingEndpoint(cluster.endpoint_slots, cluster.slot_tokens, cluster.endpoint_queue)
     disk = SimulatedDisk(Storage(directory), sync_seconds=SYNC_SECONDS)
-    worker = Attempts(cluster, loop, streams)
+    worker = Attempts(cluster, loop, model)
     with open_run(directory, tasks, seed=cluster.seed, disk=disk) as store:
         _schedule_losses(cluster, loop, worker.nodes)
         coverage = await collect(
@@ -128,10 +133,10 @@ async def _collect(cluster: Cluster, loop: SimulatedLoop, directory: Path) -> Si
         failed_attempts=dict(worker.failed),
         lost_nodes=worker.nodes.lost,
         waited_for_sessions=worker.waited,
-        requests=streams.requests,
-        rejected_requests=streams.rejected,
-        endpoint_busy=streams.seconds / (streams.streams * wall),
-        tokens=streams.tokens,
+        requests=model.requests,
+        rejected_requests=model.rejected,
+        endpoint_busy=model.seconds / (model.slots * wall),
+        tokens=model.tokens,
         useful_tokens=worker.useful_tokens,
         cpu=time.process_time() - cpu,
         memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit,

@@ -69,7 +69,7 @@ def bare_loop(case: Case) -> Result:
 def own_servers(case: Case) -> Result:
     """`ng_collect_rollouts` with the servers in its own process."""
     with _folder() as folder:
-        return _ng_collect_rollouts(case, folder, _servers(case))
+        return _ng_collect_rollouts(case, folder, servers_for(case.url))
 
 
 def servers_of_ng_run(case: Case) -> Result:
@@ -77,7 +77,7 @@ def servers_of_ng_run(case: Case) -> Result:
     head = f"+head_server.port={_free_port()}"
     with (
         _folder() as folder,
-        Child([COMMANDS / "ng_run", *_servers(case), head], folder) as servers,
+        Child([COMMANDS / "ng_run", *servers_for(case.url), head], folder) as servers,
     ):
         servers.wait_until(lambda: SERVERS_READY in servers.said)
         collected = _ng_collect_rollouts(case, folder, [head])
@@ -104,27 +104,32 @@ def _folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _servers(case: Case) -> list[str]:
+def servers_for(url: str) -> list[str]:
+    """The options of `ng_collect_rollouts` for servers of its own, with the model at this URL."""
     return [
         f"+config_paths=[{','.join(CONFIGS)}]",
-        f"+policy_base_url={case.url}",
+        f"+policy_base_url={url}",
         "+policy_api_key=none",
         "+policy_model_name=bench",
     ]
 
 
-def _ng_collect_rollouts(case: Case, folder: Path, servers: list[str]) -> Result:
-    output = folder / "rollouts.jsonl"
-    command: list[str | Path] = [
+def collect_command(case: Case, output: Path, *options: str) -> list[str | Path]:
+    """`ng_collect_rollouts` for a case."""
+    return [
         COMMANDS / "ng_collect_rollouts",
-        *servers,
+        *options,
         f"+agent_name={AGENT}",
         f"+input_jsonl_fpath={case.rows}",
         f"+output_jsonl_fpath={output}",
         f"+limit={case.rollouts}",
         f"+num_samples_in_parallel={case.concurrency}",
     ]
-    return _collected(command, folder, output, case.rollouts)
+
+
+def _ng_collect_rollouts(case: Case, folder: Path, servers: list[str]) -> Result:
+    output = folder / "rollouts.jsonl"
+    return _collected(collect_command(case, output, *servers), folder, output, case.rollouts)
 
 
 class _Line(msgspec.Struct):

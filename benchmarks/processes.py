@@ -15,7 +15,8 @@ A local Ray cluster uses some CPU per second, whatever it runs, so on a busy mac
 rollout with Ray grows. That part is a figure of its own.
 
 Ratios of rollouts per second need two cores that nothing else uses: on a busy machine, two
-processes get a larger share of it than one. Ratios of CPU depend on this much less.
+processes get a larger share of it than one. Ratios of CPU depend on this much less; from them
+follows how much faster two processes can be at most, on two cores that they share with the driver.
 
     python -m benchmarks.processes            # all figures; exits 1 when a goal is missed
     python -m benchmarks.processes --quick    # does everything once; its figures mean nothing
@@ -43,6 +44,8 @@ CONFIGS = (
     "resources_servers/example_single_tool_call/configs/example_single_tool_call.yaml",
 )
 CONCURRENCY = 64
+CORES = 2
+"""For two workers; their driver shares these cores."""
 SAMPLE_INTERVAL = 0.02
 PATIENCE = 600.0
 SPEEDUP_GOAL = 1.8
@@ -164,6 +167,8 @@ def run(figures: Figures, rows: Path, rounds: int, sizes: tuple[int, int], ways:
             report("processes.ray.cpu_of_ray_itself", itself * 1e6, "us")
             rest = [(ours.cpu - ours.cluster) / theirs.cpu for ours, theirs in pairs]
             _ratios(figures, "processes.ray.cpu_without_ray_itself", rest, None)
+        allowed = [CORES * theirs.cpu / ours.cpu for ours, theirs in pairs]
+        report(f"processes.{way}.speedup_that_cpu_allows", median(allowed), "ratio")
         goal = SPEEDUP_GOAL if way == "two" else None
         _ratios(figures, f"processes.{way}.speedup", faster, goal, at_least=True)
 

@@ -1,15 +1,15 @@
 """A model endpoint that saturates: it answers a number of requests at once, and others wait.
 
-A request of `tokens` takes `tokens / tokens_per_second` once it has a stream. Requests wait for a
-stream in their order; where `most_waiting` wait already, a further one is rejected with status 429.
+A request of `tokens` takes `tokens / tokens_per_second` once it has a slot. Requests wait for a
+slot in their order; where `queue_size` wait already, a further one is rejected with status 429.
 So the end of a request is known when it comes, and the same class serves two purposes: the
 simulation of a cluster asks it for the delays, and this module answers real requests with it:
 
-    python -m benchmarks.saturating_model --port 0 --streams 32 --seconds 1 --sigma 0.3
+    python -m benchmarks.saturating_model --port 0 --slots 32 --seconds 1 --sigma 0.3
 
 asks for a tool in every turn of a rollout but the last (`--turns`), as the model of the other
 benchmarks does. `GET /v1/load` reports what it has done. A request whose caller has left keeps its
-stream to its end.
+slot to its end.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ from tests.counterparts.minds import BenchMind, message
 from tests.counterparts.model import allow_many_connections, new_loop, serve
 
 
-class Streams:
-    """The streams of an endpoint, and the requests that wait for one. Times are its caller's."""
+class SaturatingEndpoint:
+    """The slots of an endpoint, and the requests that wait for one. Times are its caller's."""
 
-    def __init__(self, streams: int, tokens_per_second: float, most_waiting: int) -> None:
-        self.streams = streams
+    def __init__(self, slots: int, tokens_per_second: float, queue_size: int) -> None:
+        self.slots = slots
         self.tokens_per_second = tokens_per_second
-        self.most_waiting = most_waiting
+        self.queue_size = queue_size
         self.requests = 0
         self.rejected = 0
         self.tokens = 0.0
         self.seconds = 0.0
-        """The time in which streams were busy, in all."""
+        """The time in which slots were busy, in all."""
         self.waited = 0.0
-        self._free_at: list[float] = [-math.inf] * streams
+        self._free_at: list[float] = [-math.inf] * slots
         self._starts: deque[float] = deque()
 
     def take(self, now: float, tokens: float) -> float | None:
@@ -46,7 +46,7 @@ class Streams:
         while self._starts and self._starts[0] <= now:
             self._starts.popleft()
         self.requests += 1
-        if len(self._starts) >= self.most_waiting:
+        if len(self._starts) >= self.queue_size:
             self.rejected += 1
             return None
         start = max(now, self._free_at[0])
@@ -75,27 +75,27 @@ def lognormal(random: Random, mean: float, sigma: float) -> float:
 
 
 class SaturatingMind(BenchMind):
-    """Answers as the other benchmarks' model does, when a stream has had the time for it."""
+    """Answers as the other benchmarks' model does, when a slot has had the time for it."""
 
     def __init__(
-        self, streams: Streams, seconds: float, sigma: float, *, turns: int, seed: int
+        self, endpoint: SaturatingEndpoint, seconds: float, sigma: float, *, turns: int, seed: int
     ) -> None:
         super().__init__(0.0)
         self._turns = turns
-        self._streams = streams
+        self._endpoint = endpoint
         self._seconds = seconds
         self._sigma = sigma
         self._random = Random(seed)
 
     def reply(self, head: bytes, body: bytes) -> tuple[bytes, float]:
         if head.startswith(b"GET /v1/load "):
-            return message(200, self._streams.report()), 0.0
+            return message(200, self._endpoint.report()), 0.0
         if not head.startswith(b"POST "):
             return super().reply(head, body)
         last = body.count(b'"function_call_output"') >= self._turns - 1
         answer = self._response_final if last else self._response_call
         tokens = lognormal(self._random, self._seconds, self._sigma)
-        delay = self._streams.take(time.monotonic(), tokens)
+        delay = self._endpoint.take(time.monotonic(), tokens)
         if delay is None:
             return message(429, error("too many requests wait"), "retry-after: 1"), 0.0
         return answer, delay
@@ -103,17 +103,17 @@ class SaturatingMind(BenchMind):
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--streams", type=int, default=32, help="requests at once")
+    options.add_argument("--slots", type=int, default=32, help="requests at once")
     options.add_argument("--seconds", type=float, default=1.0, help="mean time of a request")
     options.add_argument("--sigma", type=float, default=0.3, help="of the logarithm of that time")
-    options.add_argument("--waiting", type=int, default=1_000_000, help="requests that may wait")
+    options.add_argument("--queue", type=int, default=1_000_000, help="requests that may wait")
     options.add_argument("--turns", type=int, default=2, help="requests of a rollout")
     options.add_argument("--seed", type=int, default=0)
     chosen = options.parse_args()
     # One token is one second here.
-    streams = Streams(chosen.streams, 1.0, chosen.waiting)
+    endpoint = SaturatingEndpoint(chosen.slots, 1.0, chosen.queue)
     mind = SaturatingMind(
-        streams, chosen.seconds, chosen.sigma, turns=chosen.turns, seed=chosen.seed
+        endpoint, chosen.seconds, chosen.sigma, turns=chosen.turns, seed=chosen.seed
     )
     allow_many_connections()
     with asyncio.Runner(loop_factory=new_loop) as runner:

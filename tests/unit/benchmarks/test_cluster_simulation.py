@@ -10,7 +10,7 @@ QUIET = Cluster(
     nodes=4,
     sessions=4,
     rollouts=200,
-    streams=16,
+    endpoint_slots=16,
     endpoint_errors=0.0,
     losses_per_hour=0.0,
     hanging=0.0,
@@ -40,7 +40,9 @@ def test_without_losses_the_slots_are_busy_and_nothing_is_wasted() -> None:
 
 
 def test_a_saturated_endpoint_decides_the_throughput() -> None:
-    run = simulated(streams=4, page_seconds=0.5, steps_sigma=0.0, tokens_sigma=0.1, rollouts=400)
+    run = simulated(
+        endpoint_slots=4, page_seconds=0.5, steps_sigma=0.0, tokens_sigma=0.1, rollouts=400
+    )
     assert run.endpoint_busy > 0.97
     possible = 4 * 25.0 / 250.0 / 12 * 3600
     assert run.completed_per_hour == pytest.approx(possible, rel=0.05)
@@ -65,7 +67,7 @@ def test_attempts_that_hang_end_at_their_deadline_or_as_stragglers() -> None:
 
 
 def test_a_full_queue_of_the_endpoint_rejects_and_hardly_any_rollout_runs_again() -> None:
-    run = simulated(streams=8, most_waiting=4)
+    run = simulated(endpoint_slots=8, endpoint_queue=4)
     assert run.rejected_requests > 100
     assert run.coverage.completed == 200
     assert run.wasted.get("model_rate_limit", 0.0) < 0.1
