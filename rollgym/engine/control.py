@@ -213,6 +213,8 @@ class Control:
         """
         if limit is not None and not 1 <= limit <= LARGEST_LIMIT:
             raise ValueError(f"a limit on attempts must be from 1 to {LARGEST_LIMIT:,}")
+        if limit == self.concurrency:
+            return
         self._note("concurrency", by, limit=limit or "auto")
         self.concurrency = limit
         self._changed()
@@ -232,6 +234,8 @@ class Control:
         given = {name: limit for name, limit in limits.items() if limit is not msgspec.UNSET}
         if self._attached is not None:
             self._attached.check_budget(self.budget | given)
+        if self.budget | given == self.budget:
+            return
         self._note("budget", by, **given)
         self.budget |= given
         self._changed()
@@ -244,6 +248,8 @@ class Control:
         """
         if deadline is not None and not math.isfinite(deadline):
             raise ValueError("a deadline must be a finite time")
+        if deadline == self.deadline:
+            return
         shown = {} if deadline is None else {"time": describe_time(deadline)}
         self._note("deadline", by, deadline=deadline, **shown)
         self.deadline = deadline

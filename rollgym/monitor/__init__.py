@@ -7,6 +7,7 @@ from rollgym.monitor.live_metrics import (
     FailureExample,
     LiveMetrics,
     coverage_of,
+    held_line,
     printable_line,
     recount,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "LiveMetrics",
     "ProgressObserver",
     "coverage_of",
+    "held_line",
     "open_tracing",
     "printable_line",
     "recount",

@@ -32,6 +32,11 @@ def printable_line(text: str, limit: int = LINE_LIMIT) -> str:
     return f"{line[: limit - 1]}…"
 
 
+def held_line(reasons: Sequence[str]) -> str | None:
+    """A line about a collection that starts nothing for these reasons; None without any."""
+    return printable_line(f"Waiting: {'; '.join(reasons)}.") if reasons else None
+
+
 class FailureExample(NamedTuple):
     """One failed rollout, as an example of its kind of failure."""
 

@@ -12,9 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from rollgym.closing import Closable
-from rollgym.engine import AttemptRecorded, AttemptStarted, CollectionStarted, Event, StopRequested
+from rollgym.engine import (
+    AttemptRecorded,
+    AttemptStarted,
+    CollectionStarted,
+    Event,
+    Held,
+    StopRequested,
+)
 from rollgym.metrics import Summary
-from rollgym.monitor.live_metrics import LiveMetrics, printable_line
+from rollgym.monitor.live_metrics import LiveMetrics, held_line, printable_line
 from rollgym.monitor.progress_view import ProgressView
 from rollgym.monitor.screen import LINE_INTERVAL, choose_screen
 from rollgym.records import TRAITS, FailureKind
@@ -81,6 +88,7 @@ class ProgressObserver(Closable):
         self._in_flight = 0
         self._limit = 0
         self._stopping: str | None = None
+        self._held: str | None = None
         self._summary: Summary | None = None
         # Last, because a screen may request its first view at once.
         self._screen = choose_screen(stream, self.view, line_interval)
@@ -101,7 +109,7 @@ class ProgressObserver(Closable):
             self._screen.start()
         if self.metrics.finished:
             self._screen.stop()
-        elif any(isinstance(event, StopRequested) for event in events):
+        elif any(isinstance(event, StopRequested | Held) for event in events):
             self._screen.redraw()
 
     def view(self) -> ProgressView:
@@ -130,7 +138,7 @@ class ProgressObserver(Closable):
                 failed=summary.counts.failed,
                 omitted=summary.counts.omitted,
                 failure=None if finished else _failure(summary),
-                stopping=None if finished else self._stopping,
+                stopping=None if finished else self._stopping or self._held,
             )
 
     def _process(self, event: Event) -> None:
@@ -149,6 +157,8 @@ class ProgressObserver(Closable):
                 self._added += event.attempt.final and event.replaced is None
             case StopRequested():
                 self._stopping = printable_line(event.reason)
+            case Held(reasons=reasons):
+                self._held = held_line(reasons)
             case _:
                 pass
 

@@ -19,7 +19,7 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
 
     `resolved` rollouts have an outcome and will not run again. `rate` is per second. `in_flight` is
     None after the end. `failure` is a printable line about the most frequent kind of failure,
-    `stopping` one about why the collection ends early. Without an end, `expected` is None.
+    `stopping` one about why the collection ends early or waits. Without an end, `expected` is None.
     `further` are items of the command.
     """
 

@@ -53,6 +53,8 @@ class ControlLog(Closable):
         self._disk = disk
         self._journal = Journal(path, disk) if path.exists() else None
         self._dirty = asyncio.Event()
+        if self._journal is not None:
+            self._dirty.set()  # a killed process may have left changes unsynced
         self._sync_lock = asyncio.Lock()
 
     def append(self, change: Change) -> None:

@@ -38,6 +38,9 @@ def test_every_promise_holds_for_a_few_seeds_that_exercise_them() -> None:
     assert counts["deaths", "of the process"] > 0
     assert counts["lives", "that cut off a torn record"] > 0
     assert counts["lives", "refused for another identity"] > 0
+    assert counts["lives", "with a budget for refills"] > 0
+    for change in ("pause", "retry failed", "cut", "drop", "policy"):
+        assert counts["requests", change] > 0
     assert "attempts: " in render(counts)
 
 

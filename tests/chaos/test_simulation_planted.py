@@ -176,3 +176,22 @@ def test_metrics_that_count_a_replaced_outcome_are_found(
 ) -> None:
     monkeypatch.setattr(Metrics, "retract", lambda _self, _outcome: None)
     assert_found(2, "and on disk there is .*Summary")
+
+
+@pytest.mark.campaign
+def test_a_budget_for_refills_that_a_crash_resets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    note = Progress.note
+
+    def forgetful(self: Progress, attempt: Attempt, *, current: bool) -> RecordState:
+        state = note(self, attempt, current=current)
+        self._reruns.clear()
+        return state
+
+    monkeypatch.setattr(Progress, "note", forgetful)
+    assert_found(1, "which had its outcome")
+
+
+@pytest.mark.campaign
+def test_a_group_that_is_over_before_its_refill_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Progress, "is_reopened", lambda *_: False)
+    assert_found(1, "after task .* was over|said twice")

@@ -18,11 +18,13 @@ def recount(directory: Path, tasks: Collection[int]) -> Metrics:
     return metrics
 
 
-def add_live(metrics: Metrics, acknowledged: Iterable[Record], reopened: dict[Key, Record]) -> None:
+def add_live(metrics: Metrics, acknowledged: Iterable[Record], before: dict[Key, Record]) -> None:
     """As a front door does while the collection runs, on top of what was replayed to it."""
-    waiting = dict(reopened)
+    outcomes = dict(before)
     for record in acknowledged:
-        replaced = waiting.pop(record.key, None) if record.final else None
+        replaced = outcomes.get(record.key) if record.final else None
+        if record.final:
+            outcomes[record.key] = record
         if replaced is not None:
             outcome = decode_attempt(replaced.line).outcome
             assert not isinstance(outcome, Completed)

@@ -1,6 +1,7 @@
 """What happened in one life of the process, as seen from outside the engine."""
 
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.simulation.loop import SimulatedLoop
@@ -60,13 +61,20 @@ class Acknowledged(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The collection was asked to stop, or cancelled."""
+    """The collection was asked to stop or to change, or cancelled."""
 
     at: float
     what: str
 
 
-Event = Pulled | Started | Cancelled | Ended | Written | Acknowledged | Asked
+class Over(NamedTuple):
+    """The engine said that no rollout of this task is to run any more."""
+
+    at: float
+    task: int
+
+
+Event = Pulled | Started | Cancelled | Ended | Written | Acknowledged | Asked | Over
 
 
 class Log:
@@ -78,7 +86,7 @@ class Log:
         self.acknowledged: list[Written] = []
         self._loop = loop
         self._storage = storage
-        self._journal: str | None = None
+        self._journal: Path | None = None
         self._descriptor = -1
         self._partial = b""
 
@@ -90,18 +98,18 @@ class Log:
         if not self._loop.closing:
             self.events.append(event)
 
-    def follow(self, journal: str) -> None:
-        """From now on what is written is this journal's."""
+    def follow(self, journal: Path) -> None:
+        """From now on what is written to this journal are records."""
         self._journal = journal
 
     def write(self, descriptor: int, data: bytes) -> None:
         """Bytes went to the disk; whole lines of the journal become records."""
-        if self._journal is None:
+        if self._journal is None or not _is_open(descriptor, self._journal):
             return
         self._descriptor = descriptor
         self._partial += data
         if self._partial.endswith(b"\n"):
-            record = parse_record(self._journal, self._partial)
+            record = parse_record(self._journal.name, self._partial)
             self._partial = b""
             written = Written(self.now, record, os.fstat(descriptor).st_size)
             self.written.append(written)
@@ -114,3 +122,8 @@ class Log:
             written = self.written[len(self.acknowledged)]
             self.acknowledged.append(written)
             self.add(Acknowledged(self.now, written, synced))
+
+
+def _is_open(descriptor: int, path: Path) -> bool:
+    """Whether this is the file at the path, and not the control log beside it."""
+    return os.path.samestat(os.fstat(descriptor), path.stat())

@@ -14,6 +14,7 @@ from rollgym.engine import Adaptive, Backoff, Fixed, Policy, RetryPolicy, RetryR
 from rollgym.records import FailureKind
 from rollgym.store import EVERY_RECORD, WHOLE, Shard, Status, SyncPolicy
 from tests.simulation.behaviour import Behaviour, draw_behaviour
+from tests.simulation.controls import Change, LiveChange, draw_changes
 from tests.simulation.disk import Death, DiskFault, FaultKind
 
 SCRIPT_LENGTH = 3
@@ -58,15 +59,27 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     cancelled_at: float | None = None
     intrusion: Intrusion | None = None
     max_same_failures: int = 0
+    refills: int = 0
+    changes: tuple[LiveChange, ...] = ()
 
     @property
-    def limit(self) -> int:
-        """The most attempts that may ever be in flight."""
+    def policy_limit(self) -> int:
+        """The most attempts that the policy allows in flight."""
         match self.concurrency:
             case Fixed(limit=limit):
                 return limit
             case Adaptive(maximum=maximum):
                 return maximum
+
+    @property
+    def limit(self) -> int:
+        """The most attempts that may ever be in flight."""
+        live = [each.value for each in self.changes if each.change is Change.CONCURRENCY]
+        return max(self.policy_limit, *live, 0)
+
+    def makes(self, *kinds: Change) -> bool:
+        """Whether there is such a change."""
+        return any(each.change in kinds for each in self.changes)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +104,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             concurrency=life.concurrency,
             max_abandoned=life.max_abandoned,
             max_same_failures=life.max_same_failures,
+            refills=life.refills,
         )
 
     def behaviour(self, task: int, repeat: int, attempt: int) -> Behaviour:
@@ -208,10 +222,26 @@ def _draw_last_lives(random: Random) -> list[Life]:
         _draw_sync(random),
         _draw_reopen(random),
     )
+    refills = _draw_refills(random)
     return [
-        Life(shard=Shard(index, count), concurrency=concurrency, sync=sync, reopen=reopen)
+        Life(
+            shard=Shard(index, count),
+            concurrency=concurrency,
+            sync=sync,
+            reopen=reopen,
+            refills=refills,
+            changes=_draw_changes(random, deadline=False),
+        )
         for index in range(count)
     ]
+
+
+def _draw_refills(random: Random) -> int:
+    return random.choice((0, 0, 0, 1, 2, 5))
+
+
+def _draw_changes(random: Random, *, deadline: bool) -> tuple[LiveChange, ...]:
+    return draw_changes(random, deadline=deadline) if random.random() < 0.4 else ()
 
 
 def _draw_life(random: Random, rollouts: int) -> Life:
@@ -231,6 +261,8 @@ def _draw_life(random: Random, rollouts: int) -> Life:
         cancelled_at=random.uniform(0.0, LATEST_STOP) if fault_kind >= 0.95 else None,
         intrusion=random.choice((None, None, None, *Intrusion)),
         max_same_failures=random.choice((0, 0, 1, 2, 3)),
+        refills=_draw_refills(random),
+        changes=_draw_changes(random, deadline=True),
     )
 
 

@@ -2,16 +2,26 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from random import Random
 
-from rollgym.engine import Coverage, Stop, StuckWorkersError, collect
+from rollgym.engine import (
+    AttemptRecorded,
+    Control,
+    Coverage,
+    Stop,
+    StuckWorkersError,
+    collect,
+)
 from rollgym.metrics import Metrics
 from rollgym.records import Task
 from rollgym.store import Inputs, RunStore, StorageError
 from tests.simulation.command import open_planned
+from tests.simulation.controls import DEADLINE_AFTER, Change, make_change
 from tests.simulation.counting import add_live, recount
 from tests.simulation.disk import SimulatedCrash, SimulatedDisk
-from tests.simulation.log import Asked, Log, Pulled
+from tests.simulation.log import Asked, Log, Over, Pulled
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.plan import Plan
 from tests.simulation.storage import Storage
@@ -73,10 +83,12 @@ class Process:
         )
         self._chapter.opened = True
         self._chapter.torn = store.torn is not None
-        self._log.follow(store.journal_path.name)
+        self._log.follow(store.journal_path)
         self._listen(store)
         stop = Stop()
+        control = Control(clock=self._loop.time, wall_clock=self._wall_clock)
         self._schedule_faults(stop)
+        self._schedule_changes(control)
         try:
             return await collect(
                 _WatchedSource(store.inputs, self._log),
@@ -84,6 +96,8 @@ class Process:
                 store,
                 self._plan.policy_of(self._life),
                 stop=stop,
+                listener=self._hear,
+                control=control,
                 wall_clock=self._wall_clock,
             )
         finally:
@@ -115,9 +129,22 @@ class Process:
         if self._life.cancelled_at is not None:
             self._loop.call_at(self._life.cancelled_at, self._ask, "cancel", task.cancel)
 
+    def _hear(self, event: AttemptRecorded, over: bool) -> None:
+        if over:
+            self._log.add(Over(self._log.now, event.attempt.task))
+
+    def _schedule_changes(self, control: Control) -> None:
+        for each in self._life.changes:
+            act = partial(make_change, control, each, self._wall_clock)
+            self._loop.call_at(each.at, self._ask, each.name, act)
+            if each.change is Change.DEADLINE:
+                passed = each.at + DEADLINE_AFTER
+                self._loop.call_at(passed, self._ask, "the deadline passes", lambda: None)
+
     def _ask(self, what: str, act: Callable[[], object]) -> None:
         self._log.add(Asked(self._log.now, what))
-        act()
+        with suppress(SimulatedCrash):  # the loop ends by it
+            act()
 
     def _release(self) -> None:
         """What the operating system does when a process ends."""
@@ -127,10 +154,8 @@ class Process:
 
     def _count(self, chapter: Chapter) -> None:
         """The metrics of this life's tasks, live and from disk."""
-        reopened = {
-            key: record for key, record in chapter.current_before.items() if chapter.reopened(key)
-        }
-        add_live(self._metrics, (event.record for event in self._log.acknowledged), reopened)
+        before = chapter.current_before
+        add_live(self._metrics, (event.record for event in self._log.acknowledged), before)
         chapter.live_summary = self._metrics.summary()
         chapter.recounted_summary = recount(
             self._storage.directory, self._plan.indexes(self._life.shard)

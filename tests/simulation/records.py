@@ -21,16 +21,22 @@ class Record(NamedTuple):
     status: str
     reward: float | None
     failure: str | None
+    reason: str | None
     retryable: bool
     seed: int
     seconds: float
+
+    @property
+    def cut(self) -> bool:
+        """Whether the attempt was cut, and its rollout started again."""
+        return not self.final and self.reason == "cut"
 
     @property
     def completed(self) -> bool:
         return self.final and self.status == "completed"
 
     def __str__(self) -> str:
-        what = self.failure or ("" if self.reward is None else f"{self.reward!r}")
+        what = self.failure or self.reason or ("" if self.reward is None else f"{self.reward!r}")
         final = "final" if self.final else "to be retried"
         return f"{self.key} attempt {self.attempt}: {self.status} {what} ({final})"
 
@@ -49,6 +55,7 @@ def parse_record(journal: str, line: bytes) -> Record:
         status=outcome["status"],
         reward=outcome.get("reward"),
         failure=failure.get("kind"),
+        reason=outcome.get("reason"),
         retryable=failure.get("retryable", False),
         seed=fields["seed"],
         seconds=fields["seconds"],

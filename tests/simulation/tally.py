@@ -29,6 +29,8 @@ def _tally_chapter(story: Story, chapter: Chapter, counts: Tally) -> None:
     counts["lives", "of a shard"] += life.shard.count > 1
     counts["lives", "that resumed outcomes"] += bool(chapter.current_before)
     counts["lives", "that reopened outcomes"] += any(map(chapter.reopened, chapter.current_before))
+    counts["lives", "with a budget for refills"] += life.refills > 0
+    counts["lives", "that were changed"] += bool(life.changes)
     counts["lives", "that cut off a torn record"] += chapter.torn
     counts["lives", "refused for another identity"] += chapter.refusal is not None
     stopped = chapter.coverage is not None and chapter.coverage.stopped is not None

@@ -110,8 +110,8 @@ class MonitorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     `counts` sum to `expected`. `phases` counts running rollouts by phase; `failures` counts failed
     attempts by kind, including retried ones; `timeouts` are those that ran out of time. `live` has
-    overdue rollouts first, then those that run longest. `stopping` says why the run stops. `missed`
-    events were dropped, so the counts may lag.
+    overdue rollouts first, then those that run longest. `stopping` says why the run stops or waits.
+    `missed` events were dropped, so the counts may lag.
     """
 
     v: int = SCHEMA_VERSION

@@ -35,9 +35,11 @@ from rollgym.engine import (
     CollectionEnded,
     CollectionStarted,
     Event,
+    Held,
+    RolloutsReopened,
     StopRequested,
 )
-from rollgym.monitor import printable_line
+from rollgym.monitor import held_line, printable_line
 from rollgym.monitor.screen import LINE_INTERVAL
 from rollgym.records import (
     Attempt,
@@ -117,6 +119,7 @@ class TaskMonitor(Closable):
         self._expected = self._resumed = self._earlier = self._limit = 0
         self._retried = self._missed = 0
         self._stopping: str | None = None
+        self._held: str | None = None
         screen = choose_screen(stream, line_interval)
         watches = timeout_after is not None
         self._display = Display(self.snapshot, screen, file, watches=watches)
@@ -156,7 +159,7 @@ class TaskMonitor(Closable):
             self._display.start()
         if self._ended is not None:
             self._display.stop()
-        elif any(isinstance(event, StopRequested) for event in events):
+        elif any(isinstance(event, StopRequested | Held) for event in events):
             self._display.redraw()
 
     def snapshot(self) -> MonitorSnapshot:
@@ -207,7 +210,7 @@ class TaskMonitor(Closable):
             steps=rollouts.steps,
             rollouts_per_minute=None if rate is None else 60 * rate,
             remaining_seconds=0.0 if not left else left / rate if rate else None,
-            stopping=self._stopping,
+            stopping=self._stopping or self._held,
             missed=self._missed,
             cells=merged_cells(self._cells(counts, now), per_cell),
             rollouts_per_cell=per_cell,
@@ -257,6 +260,10 @@ class TaskMonitor(Closable):
                 self._record(event.attempt)
             case StopRequested():
                 self._stopping = printable_line(event.reason)
+            case Held(reasons=reasons):
+                self._held = held_line(reasons)
+            case RolloutsReopened():
+                pass  # they show again when they start
             case CollectionEnded():
                 self._missed = event.coverage.dropped_events.get(self.name, 0)
                 self._ended = self._clock()

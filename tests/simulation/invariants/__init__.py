@@ -2,7 +2,8 @@
 
 One module for each: `lasting` (nothing finished is lost), `truth` (a failure is never a reward, and
 the count is right), `bounds` (everything ends and stays small), `resuming` (identity and history),
-`decisions` (same seed, same order), `metrics` (every way to count agrees) and `merging`.
+`decisions` (same seed, same order), `metrics` (every way to count agrees), `refilling` (groups heal
+within their budget) and `merging`.
 """
 
 from tests.simulation.invariants.bounds import check_bounds
@@ -10,6 +11,7 @@ from tests.simulation.invariants.decisions import check_same_decisions, check_se
 from tests.simulation.invariants.lasting import check_lasting
 from tests.simulation.invariants.merging import check_merging
 from tests.simulation.invariants.metrics import check_metrics
+from tests.simulation.invariants.refilling import check_refilling
 from tests.simulation.invariants.resuming import check_resuming
 from tests.simulation.invariants.surviving import check_surviving
 from tests.simulation.invariants.truth import check_truth
@@ -26,6 +28,7 @@ def check(story: Story) -> None:
     check_truth(story)
     check_bounds(story)
     check_resuming(story)
+    check_refilling(story)
     check_seeds(story)
     check_metrics(story)
     check_merging(story)

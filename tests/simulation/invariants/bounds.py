@@ -9,6 +9,7 @@ from collections import Counter
 
 from rollgym.records import FailureKind
 from rollgym.store.disk import SYNC_TIMEOUT
+from tests.simulation.controls import Change, longest_pause
 from tests.simulation.disk import FaultKind
 from tests.simulation.invariants.violation import require
 from tests.simulation.log import (
@@ -46,10 +47,12 @@ def check_bounds(story: Story) -> None:
 
 def _few_in_flight(plan: Plan, chapter: Chapter) -> None:
     """A worker counts until it ends, or has been cancelled for as long as the grace."""
-    grace = plan.policy.cancel_grace
+    grace, limit = plan.policy.cancel_grace, chapter.life.policy_limit
     running: dict[tuple[Key, int], float | None] = {}
     for event in chapter.events:
         match event:
+            case Asked(what=what) if what.startswith(Change.CONCURRENCY):
+                limit = int(what.split()[-1]) or chapter.life.policy_limit
             case Started():
                 counted = sum(
                     since is None or since + grace > event.at + INSTANT
@@ -57,10 +60,10 @@ def _few_in_flight(plan: Plan, chapter: Chapter) -> None:
                 )
                 running[event.key, event.attempt] = None
                 require(
-                    counted < chapter.life.limit,
+                    counted < limit,
                     PROMISE,
                     f"life {chapter.number}: {counted + 1} in flight at {event.at:g} s, and the "
-                    f"limit is {chapter.life.limit}",
+                    f"limit is {limit}",
                 )
                 allowed = event.at + plan.policy.attempt_timeout + INSTANT
                 require(
@@ -114,7 +117,8 @@ def _source_read_lazily(plan: Plan, chapter: Chapter) -> None:
 
 def _few_retries(plan: Plan, chapter: Chapter) -> None:
     most = plan.policy.retry.max_retries
-    retries = len(chapter.starts) - len({start.key for start in chapter.starts})
+    failed = (each.record for each in chapter.written if each.record.status == "failed")
+    retries = sum(not record.final for record in failed)
     require(
         most is None or retries <= most,
         PROMISE,
@@ -125,14 +129,25 @@ def _few_retries(plan: Plan, chapter: Chapter) -> None:
 def _few_attempts(plan: Plan, chapter: Chapter) -> None:
     """An attempt that is to be followed by another leaves some of its rule's budget.
 
-    What was reopened begins with a new budget; what was interrupted goes on with its old one.
+    What was reopened begins with a new budget; what was interrupted goes on with its old one. A cut
+    uses up nothing.
     """
     retry = plan.policy.retry
-    spent = Counter(record.key for record in chapter.before if not chapter.reopened(record.key))
+    unresolved = (each for each in chapter.before if each.key not in chapter.current_before)
+    spent = Counter(record.key for record in unresolved if not record.cut)
     for written in chapter.written:
         record = written.record
+        if record.cut:
+            require(
+                chapter.life.makes(Change.CUT),
+                PROMISE,
+                f"life {chapter.number} cut an attempt that no one asked to cut: {record}",
+            )
+            continue
         spent[record.key] += 1
-        if not record.final:
+        if record.final:
+            spent[record.key] = 0
+        else:
             rule = retry.by_kind.get(FailureKind(record.failure or ""), retry.default)
             require(
                 record.retryable and spent[record.key] < rule.max_attempts,
@@ -164,7 +179,7 @@ def _few_same_failures(chapter: Chapter) -> None:
                 )
     stopped = chapter.coverage is not None and chapter.coverage.stopped
     require(
-        not stopped or bool(most),
+        not stopped or bool(most) or chapter.life.makes(Change.DEADLINE),
         PROMISE,
         f"life {chapter.number} stopped itself without a reason: {stopped}",
     )
@@ -189,9 +204,11 @@ def _ends_in_time(plan: Plan, chapter: Chapter) -> None:
     attempts = max(rule.max_attempts for rule in rules)
     wait = max(policy.retry.max_retry_after, *(rule.backoff.maximum for rule in rules))
     attempt = policy.attempt_timeout + policy.cancel_grace + wait
-    records = len(plan.keys(life.shard)) * attempts
+    again = len(life.changes) + life.refills
+    records = len(plan.keys(life.shard)) * attempts * (1 + again)
     most = (
-        records * (attempt + 2 * life.sync_seconds)
+        longest_pause(life.changes)
+        + records * (attempt + 2 * life.sync_seconds)
         + policy.completion_grace_period
         + policy.drain_timeout
         + 2 * policy.cancel_grace
@@ -209,10 +226,11 @@ def _stops_in_time(plan: Plan, chapter: Chapter) -> None:
     allowed = {
         "stop 1": policy.drain_timeout + policy.cancel_grace,
         "stop 2": policy.cancel_grace,
+        "the deadline passes": policy.drain_timeout + policy.cancel_grace,
         "cancel": 0.0,
     }
     for event in chapter.events:
-        if isinstance(event, Asked):
+        if isinstance(event, Asked) and event.what in allowed:
             most = allowed[event.what] + _closing(plan, chapter) + _slack(chapter)
             took = chapter.seconds - event.at
             require(
@@ -228,7 +246,7 @@ def _stragglers_get_their_grace(plan: Plan, chapter: Chapter) -> None:
     policy = plan.policy
     reached = _threshold_reached(plan, chapter)
     for event in chapter.written:
-        if event.record.status == "omitted" and (event.record.key, event.record.attempt) not in (
+        if event.record.reason == "straggler" and (event.record.key, event.record.attempt) not in (
             chapter.ends
         ):
             require(
@@ -240,6 +258,7 @@ def _stragglers_get_their_grace(plan: Plan, chapter: Chapter) -> None:
             )
     stopped = any(isinstance(event, Asked) for event in chapter.events)
     stopped = stopped or bool(chapter.coverage and chapter.coverage.stopped)
+    stopped = stopped or bool(chapter.life.refills)  # the threshold is reached later than seen here
     if reached is not None and chapter.ending is Ending.RETURNED and not stopped:
         records = len(plan.keys(chapter.life.shard))
         most = (
@@ -257,10 +276,12 @@ def _stragglers_get_their_grace(plan: Plan, chapter: Chapter) -> None:
 
 
 def _threshold_reached(plan: Plan, chapter: Chapter) -> float | None:
-    """When the completion rule's part of the rollouts had an outcome that will stay."""
+    """When the completion rule's part of the rollouts had an outcome, at the earliest."""
     threshold = plan.policy.completion_threshold
     keys = plan.keys(chapter.life.shard)
     resolved = chapter.resolved_before(keys)
+    if chapter.life.refills:
+        resolved = {key for key in keys if key in chapter.current_before}
     if threshold == 1 or not keys:
         return None
     if len(resolved) / len(keys) >= threshold:

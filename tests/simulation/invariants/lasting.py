@@ -7,8 +7,8 @@ coverage, every record it counted.
 from collections import Counter
 
 from tests.simulation.invariants.violation import require
-from tests.simulation.log import Started, Written
-from tests.simulation.records import Key
+from tests.simulation.log import Asked, Started, Written
+from tests.simulation.reruns import Reruns
 from tests.simulation.story import Chapter, Ending, Story
 
 PROMISE = 1
@@ -68,19 +68,21 @@ def _keeps(chapter: Chapter, lasting: dict[bytes, str]) -> None:
 
 
 def _starts_only_what_has_no_outcome(chapter: Chapter) -> None:
-    ended: set[Key] = chapter.resolved_before(chapter.current_before)
+    reruns = Reruns(chapter)
     for event in chapter.events:
         match event:
+            case Asked(what=what):
+                reruns.ask(what)
             case Written(record=record) if record.final:
                 require(
-                    record.key not in ended,
+                    reruns.begin(record.key),
                     PROMISE,
                     f"life {chapter.number} gave a second outcome: {record}",
                 )
-                ended.add(record.key)
+                reruns.outcomes[record.key] = record
             case Started(key=key, attempt=attempt):
                 require(
-                    key not in ended,
+                    reruns.begin(key),
                     PROMISE,
                     f"life {chapter.number} ran {key}, attempt {attempt}, which had its outcome",
                 )

@@ -4,7 +4,14 @@ from typing import cast
 
 import pytest
 
-from rollgym.engine import CollectionStarted, Event, Observer, StopRequested
+from rollgym.engine import (
+    CollectionStarted,
+    Event,
+    Held,
+    Observer,
+    RolloutsReopened,
+    StopRequested,
+)
 from rollgym.monitor import ProgressObserver
 from rollgym.records import RecordState
 from tests.unit.monitor.events import (
@@ -107,3 +114,15 @@ def test_a_pipe_sees_the_start_and_the_end() -> None:
     assert first == "Collecting rollouts: 1 expected"
     assert "100% 1/1" in last
     assert "avg_reward 1.000" in last
+
+
+def test_a_rollout_that_is_run_again_is_not_resolved_and_a_pause_is_shown(
+    progress: ProgressObserver,
+) -> None:
+    progress.observe([CollectionStarted(2, 2, 0), started(), recorded(BROKEN_TOOL)])
+    progress.observe([RolloutsReopened(1), Held(("a person paused it", "the trainer is behind"))])
+    view = progress.view()
+    assert (view.resolved, view.failed) == (0, 1)
+    assert view.stopping == "Waiting: a person paused it; the trainer is behind."
+    progress.observe([Held(())])
+    assert progress.view().stopping is None
