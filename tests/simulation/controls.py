@@ -51,6 +51,8 @@ def draw_changes(random: Random, *, deadline: bool) -> tuple[LiveChange, ...]:
         at, change = random.uniform(0.0, LATEST), random.choice(kinds)
         value = random.choice((0, 1, 2, HIGHEST_LIMIT))
         changes.append(LiveChange(at, change, value))
+        if change is Change.DEADLINE:
+            kinds.remove(change)  # a second one would replace it
         if change is Change.PAUSE:
             changes.append(LiveChange(at + random.uniform(0.0, LONGEST_PAUSE), Change.RESUME))
     # The last of several overlapping pauses must not outlive every resumption.
