@@ -98,6 +98,7 @@ def _source_read_lazily(plan: Plan, chapter: Chapter) -> None:
     resolved = chapter.resolved_before(chapter.current_before)
     repeats = {task.index: task.repeats for task in plan.tasks}
     ahead: set[Key] = set()
+    begun: set[Key] = set()  # reopened ones may begin before their task is taken
     for event in chapter.events:
         match event:
             case Pulled(task=task):
@@ -108,11 +109,13 @@ def _source_read_lazily(plan: Plan, chapter: Chapter) -> None:
                     f"life {chapter.number} took task {task} at {event.at:g} s with {len(ahead)} "
                     "rollouts still to begin",
                 )
-                ahead |= new
+                ahead |= new - begun
             case Started():
                 ahead.discard(event.key)
+                begun.add(event.key)
             case Written(record=record):
                 ahead.discard(record.key)
+                begun.add(record.key)
 
 
 def _few_retries(plan: Plan, chapter: Chapter) -> None:
