@@ -2,7 +2,7 @@ SEEDS ?= 20000
 ROUNDS ?= 2
 MINUTES ?= 20
 
-.PHONY: help demo test test-all test-torch test-embedded test-trainers test-agents test-vllm test-ray lint bench bench-collect bench-processes bench-cluster bench-tokens bench-gateway bench-browser bench-web bench-viewer bench-model chaos pool-campaign
+.PHONY: help demo test test-all test-torch test-embedded test-trainers test-agents test-vllm test-ray test-grpo lint bench bench-collect bench-processes bench-cluster bench-tokens bench-gateway bench-browser bench-web bench-viewer bench-model chaos pool-campaign
 
 help:
 	@echo 'make demo           run the main job end to end'
@@ -14,6 +14,7 @@ help:
 	@echo 'make test-agents    roll out agents of frameworks, which this downloads'
 	@echo 'make test-vllm      ask a real vLLM on the CPU, which this downloads (2.5 GB)'
 	@echo 'make test-ray       kill nodes of a real Ray cluster, ROUNDS=$(ROUNDS) times; downloads Ray'
+	@echo 'make test-grpo      train a tiny model on its own rollouts; downloads torch'
 	@echo 'make lint           run the linters only'
 	@echo 'make bench          measure the engine'
 	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
@@ -35,7 +36,7 @@ test:
 	@scripts/test.sh
 
 test-all:
-	@scripts/test.sh -m 'not torch and not embedded and not trainers and not vllm and not agents and not ray'
+	@scripts/test.sh -m 'not torch and not embedded and not trainers and not vllm and not agents and not grpo and not ray'
 
 test-torch:
 	@scripts/setup.sh dev
@@ -67,6 +68,10 @@ test-ray:
 	@scripts/setup.sh dev
 	@python=$$(scripts/torch_env.sh ray) && ROLLGYM_RAY_PYTHON="$$python" ROLLGYM_RAY_ROUNDS=$(ROUNDS) \
 		.venv/bin/python -m pytest -v -m ray tests/ray
+
+test-grpo:
+	@scripts/setup.sh dev
+	@python=$$(scripts/torch_env.sh grpo) && ROLLGYM_GRPO_PYTHON="$$python" .venv/bin/python -m pytest -v -m grpo tests/grpo
 
 lint:
 	@scripts/lint.sh

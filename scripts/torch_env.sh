@@ -2,13 +2,14 @@
 # Makes a separate environment with heavy packages and prints the path of its Python:
 #   torch_env.sh torch      torch alone, for `make test-torch`
 #   torch_env.sh trainers   TRL, datasets, atif and verl as well, for `make test-trainers`
+#   torch_env.sh grpo       what examples/grpo requires, for `make test-grpo`
 #   torch_env.sh agents     frameworks for agents, without torch, for `make test-agents`
 #   torch_env.sh vllm       vLLM for the CPU, for `make test-vllm`; needs Python 3.11 on Linux
 #   torch_env.sh ray        Ray and what rollgym requires, without torch, for `make test-ray`
 # Only those tests need it.
 #
 # The environment is in the user's cache, so that clones share it: $XDG_CACHE_HOME/rollgym/torch (or
-# trainers, agents, vllm, ray), by default in ~/.cache. It contains the packages of the extra torch-test (or
+# trainers, grpo, agents, vllm, ray), by default in ~/.cache. It contains the packages of the extra torch-test (or
 # trainers-test, agents-test, vllm-test) in pyproject.toml, from the index that pip is configured to use. On Linux
 # it gets the newest build of torch for CPUs (its version ends in +cpu), because the usual build
 # brings gigabytes of libraries for GPUs; if the index has none, nothing is installed.
@@ -32,11 +33,12 @@ kind=${1:-torch}
 case $kind in
     torch) imports='import torch, numpy' ;;
     trainers) imports='import atif, datasets, trl' ;;
+    grpo) imports='import gguf, torch, transformers' ;;
     agents) imports='import agents, pydantic_ai' ;;
     vllm) imports='import vllm' ;;
     ray) imports='import ray' ;;
     *)
-        say "usage: $0 [torch|trainers|agents|vllm|ray]"
+        say "usage: $0 [torch|trainers|grpo|agents|vllm|ray]"
         exit 2
         ;;
 esac
@@ -53,7 +55,7 @@ with open(sys.argv[1], "rb") as file:
     project = tomllib.load(file)["project"]
 extras = project["optional-dependencies"]
 kind = sys.argv[2]
-wanted = project["dependencies"] + extras[kind] if kind == "ray" else extras[kind + "-test"]
+wanted = project["dependencies"] + extras[kind] if kind in ("ray", "grpo") else extras[kind + "-test"]
 wanted += extras["verl-test"] if kind == "trainers" else []
 print("\n".join(wanted))' "$root/pyproject.toml" "$kind"
 }

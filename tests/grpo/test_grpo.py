@@ -1,0 +1,174 @@
+"""examples/grpo trains a tiny model on the CPU, and is killed: `make test-grpo` brings torch.
+
+The model has random weights, so what it says means nothing. Its environment rewards long words, and
+so every group has different rewards.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.counterparts.processes import ROOT
+from tests.ports import free_port
+
+pytestmark = [pytest.mark.grpo, pytest.mark.timeout(900)]
+PATIENCE = 300
+APP = """
+from rollgym import ResourcesServer, Response, TaskRow, Verdict
+
+
+class WordServer(ResourcesServer[TaskRow, None]):
+    async def verify(self, task: TaskRow, response: Response, state: None) -> Verdict:
+        longest = max(map(len, response.text.split()), default=0)
+        return Verdict(reward=longest / 10, success=longest > 3)
+"""
+CONFIG = """
+words_resources_server:
+  resources_servers:
+    words: {entrypoint: app.py}
+words_simple_agent:
+  responses_api_agents:
+    simple_agent:
+      entrypoint: app.py
+      resources_server: {type: resources_servers, name: words_resources_server}
+      model_server: {type: responses_api_models, name: policy_model}
+"""
+GENERATE = """
+from rollgym.servers.generator import run_generator
+
+
+def generate_rows(count, seed):
+    for number in range(count):
+        content = f"Say word {seed}.{number}"
+        yield {"responses_create_params": {"input": [{"role": "user", "content": content}]}}
+
+
+if __name__ == "__main__":
+    run_generator("Words.", generate_rows)
+"""
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    found = os.environ.get("ROLLGYM_GRPO_PYTHON")
+    if not found:
+        pytest.skip("ROLLGYM_GRPO_PYTHON names no Python with torch: run make test-grpo")
+    return found
+
+
+class Training:
+    """The command of examples/grpo in a folder."""
+
+    def __init__(self, python: str, folder: Path) -> None:
+        self.output = folder / "run"
+        for name, text in (("app", APP), ("generate", GENERATE)):
+            place = folder / "resources_servers" / "words" / f"{name}.py"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+        (place.parent / "configs").mkdir()
+        (place.parent / "configs" / "words.yaml").write_text(CONFIG)
+        self._folder = folder
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(folder))),
+            "HF_HUB_OFFLINE": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+        }
+        make = [python, "-m", "tests.vllm.make_models", str(folder / "models")]
+        subprocess.run(make, cwd=ROOT, env=self._environment, check=True, timeout=PATIENCE)
+        asked = (
+            f"--output {self.output} --model {folder / 'models' / 'text'} --environment words "
+            "--steps 3 --groups 2 --group-size 4 --batch 4 --held-out 2 --repeats 2 "
+            "--concurrency 8 --max-tokens 12 --heat 1 --learning-rate 0.001 "
+            f"--model-port {free_port()} --pool-port {free_port()}"
+        )
+        self._command = [python, "-m", "examples.grpo", *asked.split()]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            self._command, cwd=self._folder, env=self._environment, stdout=sys.stderr
+        )
+
+    def wait_for_steps(self, count: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while len(self.metrics) < count:
+            assert self._process is not None
+            assert self._process.poll() is None, self.log
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait(timeout=PATIENCE)
+
+    def finish(self) -> int:
+        assert self._process is not None
+        return self._process.wait(timeout=PATIENCE)
+
+    def end(self) -> None:
+        """End what a failed test left."""
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+        number = self.output / "pool.pid"
+        if number.exists():
+            try:
+                os.kill(int(number.read_text()), signal.SIGKILL)
+            except ProcessLookupError:
+                return
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        path = self.output / "metrics.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    @property
+    def log(self) -> str:
+        path = self.output / "pool.log"
+        return path.read_text()[-3000:] if path.exists() else "there is no log of the pool"
+
+    def trained(self, step: int) -> set[tuple[int, int]]:
+        """The rollouts that a step was made of."""
+        lines = (self.output / "steps" / f"{step:05}.jsonl").read_text().splitlines()
+        rows = [json.loads(line) for line in lines]
+        return {(row["_ng_task_index"], row["_ng_rollout_index"]) for row in rows}
+
+
+@pytest.fixture
+def training(python: str, tmp_path: Path) -> Iterator[Training]:
+    made = Training(python, tmp_path)
+    yield made
+    made.end()
+
+
+def test_a_killed_trainer_goes_on_and_trains_on_every_group_once(training: Training) -> None:
+    training.start()
+    training.wait_for_steps(2)
+    training.kill()
+    made = len(training.metrics)
+    training.start()
+    assert training.finish() == 0, training.log
+    metrics = training.metrics
+    assert [line["step"] for line in metrics[-1:]] == [3]
+    assert {line["step"] for line in metrics} == {1, 2, 3}
+    versions = [line["version"] for line in metrics]
+    assert versions == sorted(set(versions))
+    assert len(metrics) > made
+    for line in metrics:
+        assert line["rollouts"] == 8
+        assert line["gradient"] > 0
+        assert line["staleness"] <= 2 + 1  # after a restart, one version has no weights
+        assert line["ratio"] == pytest.approx(1, abs=0.3)
+    steps = [training.trained(step) for step in (1, 2, 3)]
+    assert sum(map(len, steps)) == len(set().union(*steps)) == 24
+    for name in ("before", "after"):
+        assert 0 <= json.loads((training.output / f"{name}.json").read_text())["success"] <= 1
