@@ -5,7 +5,7 @@ journal, retries, limits, files and progress. Only attempts run elsewhere. A fin
 when the driver has written it, so a worker process has nothing to lose but running attempts.
 
 *Handing out.* An attempt goes to the process with the fewest attempts, so one that is slow gets
-fewer of them.
+fewer of them (see `dispatch`).
 
 *Lost processes.* The attempts of a process that was lost fail as `worker`, which is retried. The
 process is replaced, unless its replacements end without having finished anything.
@@ -34,6 +34,7 @@ import msgspec
 
 import rollgym
 from rollgym.cluster.channel import Channel
+from rollgym.cluster.dispatch import Dispatch
 from rollgym.cluster.launchers import Launcher
 from rollgym.cluster.link import LOG_TOPIC, LogLine
 from rollgym.cluster.messages import Hello, Message, ProtocolError, Setup
@@ -106,10 +107,9 @@ class WorkerProcesses:
         self._token = secrets.token_hex(32)
         self._launches = count(1)
         self._expected: dict[int, RemoteProcess] = {}
-        self._processes: list[RemoteProcess] = []
+        self._dispatch = Dispatch(number)
         self._keeping: dict[RemoteProcess, asyncio.Task[None]] = {}
         self._losses: dict[RolloutKey, int] = {}
-        self._changed = asyncio.Event()
         self._closing = False
         self._told: list[tuple[str, bytes]] = []
         self.address: str | tuple[str, int] = ""
@@ -138,7 +138,7 @@ class WorkerProcesses:
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
         key = item.key
         alone = self._losses.get(key, 0) >= ALONE_AFTER
-        process = await (self._reserve() if alone else self._least_loaded())
+        process = await self._dispatch.acquire(alone=alone)
         try:
             seconds = deadline - asyncio.get_running_loop().time()
             outcome = await process.run(item, attempt, seconds)
@@ -149,9 +149,7 @@ class WorkerProcesses:
                 return Failed(Failure.make(FailureKind.CRASH, detail))
             raise WorkerLostError(str(lost)) from None
         finally:
-            if alone:
-                process.reserved = False
-                self._change()
+            self._dispatch.release(process, alone=alone)
         if self._losses:
             self._losses.pop(key, None)
         return outcome
@@ -159,55 +157,13 @@ class WorkerProcesses:
     @property
     def ready(self) -> int:
         """The number of processes that can get attempts."""
-        return sum(process.is_ready for process in self._processes)
+        return self._dispatch.ready
 
     def tell(self, topic: str, body: bytes) -> None:
         """Send a note to every process, also to those that start later."""
         self._told.append((topic, body))
-        for process in self._processes:
+        for process in self._dispatch.processes:
             process.note(topic, body)
-
-    # Handing out attempts.
-
-    async def _least_loaded(self) -> RemoteProcess:
-        while True:
-            best, least = None, 0
-            for process in self._processes:
-                if process.is_ready and not process.reserved:
-                    load = process.in_flight
-                    if best is None or load < least:
-                        best, least = process, load
-            if best is not None:
-                return best
-            await self._change_of_state()
-
-    async def _reserve(self) -> RemoteProcess:
-        """A process that runs nothing else. One process always stays for the others."""
-        while True:
-            ready = [each for each in self._processes if each.is_ready]
-            free = [each for each in ready if not each.reserved]
-            if len(free) > 1 or (len(ready) == 1 and free):
-                process = min(free, key=lambda each: each.in_flight)
-                process.reserved = True
-                try:
-                    while process.in_flight and process.is_ready:
-                        await self._change_of_state()
-                except BaseException:
-                    process.reserved = False
-                    self._change()
-                    raise
-                if process.is_ready:
-                    return process
-                process.reserved = False
-            await self._change_of_state()
-
-    async def _change_of_state(self) -> None:
-        changed = self._changed
-        await changed.wait()
-
-    def _change(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
 
     # Starting and replacing processes.
 
@@ -219,9 +175,9 @@ class WorkerProcesses:
             [os.getcwd(), *filter(None, sys.path)],  # noqa: PTH109 - a text for another process
         )
         process = RemoteProcess(
-            number, setup, self._program.services, self._take_note, self._change
+            number, setup, self._program.services, self._take_note, self._dispatch.change
         )
-        self._processes.append(process)
+        self._dispatch.processes.append(process)
         self._keeping[process] = asyncio.ensure_future(self._keep(process))
 
     async def _keep(self, process: RemoteProcess) -> None:
@@ -233,8 +189,10 @@ class WorkerProcesses:
             if self._closing:
                 return
             fruitless = 1 if process.finished > before else fruitless + 1
-            self._change()
-            if end.refused is not None and not any(each.is_ready for each in self._processes):
+            self._dispatch.change()
+            if end.refused is not None and not any(
+                each.is_ready for each in self._dispatch.processes
+            ):
                 raise StartError(f"{process.name} did not start: {end.refused}")
             if fruitless > MOST_FRUITLESS:
                 _LOGGER.warning(
@@ -265,7 +223,7 @@ class WorkerProcesses:
         watching = asyncio.ensure_future(self._watch_places())
         try:
             while not self.ready:
-                changed = asyncio.ensure_future(self._change_of_state())
+                changed = asyncio.ensure_future(self._dispatch.change_of_state())
                 await asyncio.wait({changed, watching}, return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
                 if watching.done():
@@ -355,7 +313,8 @@ class WorkerProcesses:
     async def _close(self) -> None:
         """Let all processes end, and kill those that do not end in time."""
         self._closing = True
-        for process in self._processes:
+        self._dispatch.close()
+        for process in self._dispatch.processes:
             process.end()
         tasks = set(self._keeping.values())
         if tasks:

@@ -177,6 +177,20 @@ def test_a_program_that_refuses_to_start_is_reported(tmp_path: Path) -> None:
         Collected(tmp_path, ["complete"], program=REFUSING).run()
 
 
+def test_attempts_are_spread_evenly_also_while_processes_start(tmp_path: Path) -> None:
+    arrived, all_have = count(1), asyncio.Event()
+
+    async def together(body: bytes) -> bytes:
+        if next(arrived) == 8:
+            all_have.set()
+        await all_have.wait()
+        return body
+
+    collected = Collected(tmp_path, ["store"] * 8, store=together)
+    assert collected.run().completed == 8
+    assert sorted(collected.processes.values()) == [4, 4]
+
+
 def test_a_full_disk_of_the_driver_stops_the_collection(tmp_path: Path) -> None:
     async def full(_: bytes) -> bytes:
         raise DiskFullError("no space left on the device")
