@@ -59,8 +59,6 @@ RAY_SERVERS = (
     b"runtime_env",
     b"/monitor.py",
 )
-ENVIRONMENT = {"PYTHONPATH": str(ROOT), "RAY_raylet_start_wait_time_s": "180"}
-"""A local Ray cluster gets more time to start, because the machine may be busy."""
 WAYS: dict[str, tuple[str, ...]] = {
     "one": (),
     "two": ("+processes=2",),
@@ -113,7 +111,7 @@ def _collect(way: str, rows: Path, rollouts: int) -> Cost:
                 stdin=subprocess.DEVNULL,
                 stdout=written,
                 stderr=written,
-                env=os.environ | ENVIRONMENT,
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
             )
         cpu = driver = cluster = 0.0
         try:

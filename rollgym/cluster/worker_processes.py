@@ -47,6 +47,7 @@ from rollgym.cluster.remote_process import (
     Service,
 )
 from rollgym.engine import WorkItem
+from rollgym.engine.versions import begun_after
 from rollgym.records import Failed, Failure, FailureKind, Outcome, RolloutKey, WorkerLostError
 from rollgym.servers.launch.logs import current_level, relay_record
 from rollgym.servers.launch.records import StartError
@@ -138,10 +139,12 @@ class WorkerProcesses:
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
         key = item.key
         alone = self._losses.get(key, 0) >= ALONE_AFTER
+        clock = asyncio.get_running_loop().time
+        called = clock()
         process = await self._dispatch.acquire(alone=alone)
+        waited = clock() - called
         try:
-            seconds = deadline - asyncio.get_running_loop().time()
-            outcome = await process.run(item, attempt, seconds)
+            outcome = await process.run(item, attempt, deadline - clock())
         except LostError as lost:
             self._losses[key] = self._losses.get(key, 0) + 1
             if alone and lost.end.by_itself:
@@ -152,7 +155,7 @@ class WorkerProcesses:
             self._dispatch.release(process, alone=alone)
         if self._losses:
             self._losses.pop(key, None)
-        return outcome
+        return begun_after(outcome, waited)
 
     @property
     def ready(self) -> int:

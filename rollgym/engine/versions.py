@@ -2,9 +2,9 @@
 
 A worker says when its turns were, counted from the start of its attempt. Where it began later than
 its caller knows (another process, a blocked event loop), the turns may have been later by that
-much: `begun_late` makes them longer by it. So a turn is given one version only if no other one was
-current at any time at which it may have run, or within `MARGIN` of it. Otherwise it has all of
-them, in their order.
+much: `begun_late` makes them longer by it. A wait that is known moves them (`begun_after`). So a
+turn is given one version only if no other one was current at any time at which it may have run, or
+within `MARGIN` of it. Otherwise it has all of them, in their order.
 
 What was before the first known version is unknown, and stays so.
 """
@@ -34,6 +34,19 @@ def begun_late(outcome: _OutcomeT, seconds: float) -> _OutcomeT:
         turn
         if _cannot_be_labelled(turn)
         else msgspec.structs.replace(turn, seconds=round(turn.seconds + seconds, _DIGITS))
+        for turn in outcome.turns
+    )
+    return msgspec.structs.replace(outcome, turns=turns)
+
+
+def begun_after(outcome: _OutcomeT, seconds: float) -> _OutcomeT:
+    """The outcome of work that waited this long after what its turns are to count from."""
+    if seconds < _NEGLIGIBLE or all(map(_cannot_be_labelled, outcome.turns)):
+        return outcome
+    turns = tuple(
+        turn
+        if turn.start is None or _cannot_be_labelled(turn)
+        else msgspec.structs.replace(turn, start=round(turn.start + seconds, _DIGITS))
         for turn in outcome.turns
     )
     return msgspec.structs.replace(outcome, turns=turns)
