@@ -19,6 +19,7 @@ from rollgym.export.source import (
 )
 from rollgym.export.trainers import agent_loop_output
 from rollgym.metrics.exact import Moments
+from rollgym.records.packing import TokenError
 from rollgym.records.version import VersionOrder
 from rollgym.servers.responses import JsonObject
 
@@ -67,10 +68,6 @@ class ExportGroup:
     def has_equal_rewards(self) -> bool:
         return len({member.reward for member in self.members}) == 1
 
-    def row(self, member: RolloutPosition) -> bytes:
-        """The rollout as JSON. Raises StorageError."""
-        return self._source.row(member)
-
     def conversations(self, member: RolloutPosition) -> list[ExportedConversation]:
         """The conversations of a rollout: one, or one for each step. Raises ExportError."""
         return self._source.conversations(member)
@@ -78,6 +75,13 @@ class ExportGroup:
     def branches(self, member: RolloutPosition) -> list[RolloutBranch]:
         """The exact tokens of a rollout. Raises ExportError, StorageError."""
         return rollout_branches(self._source, member)
+
+    def trajectory(self, member: RolloutPosition) -> JsonObject:
+        """A rollout as a document of ATIF. Raises ExportError, StorageError."""
+        try:
+            return trajectory(self._source.row(member), member, self.conversation(member))
+        except TokenError as error:
+            raise self._source.problem(member, str(error)) from error
 
     def advantages(self) -> Iterator[tuple[RolloutPosition, JsonObject]]:
         """Each member with its advantages: the reward minus the mean of the group.
@@ -270,7 +274,7 @@ def agent_loop_outputs(group: ExportGroup, options: FormatOptions) -> Iterator[J
 def trajectories(group: ExportGroup, _: FormatOptions) -> Iterator[JsonObject]:
     """A document of ATIF for each rollout (`atif.py`)."""
     for member in group.members:
-        yield trajectory(group.row(member), member, group.conversation(member))
+        yield group.trajectory(member)
 
 
 FORMATS: Mapping[str, Format] = {

@@ -142,6 +142,9 @@ def import_atif(sources: Sequence[Path], target: Path) -> ImportReport:
 
     An existing file is replaced when everything is written. Raises ExportError, StorageError.
     """
+    for source in sources:
+        if target.exists() and source.exists() and target.samefile(source):
+            raise ExportError(f"{target} is the file to import: choose another output")
     work = _Import(sources)
     write_derived(target, work.lines())
     return ImportReport(work.repeats.total(), len(work.repeats), work.left_out)

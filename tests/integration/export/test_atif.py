@@ -168,6 +168,12 @@ def test_a_file_that_is_no_trajectory_is_refused_by_name(tmp_path: Path) -> None
         with pytest.raises(ExportError, match=said):
             import_atif([tmp_path / "a.json"], tmp_path / "out.jsonl")
         assert not (tmp_path / "out.jsonl").exists()
+    with pytest.raises(ExportError, match="choose another output"):
+        import_atif([tmp_path / "a.json"], tmp_path / "a.json")
+    odd = rollout(0, 1.0) | {"rollgym_tokens": [{"sampled": "?"}]}
+    source = write(tmp_path / "odd.jsonl", [odd])
+    with pytest.raises(ExportError, match="odd.jsonl:1: "):
+        export(source, tmp_path / "out.jsonl", "atif")
 
 
 def test_trainers_get_the_tokens_split_at_the_first_sampled_one(tmp_path: Path) -> None:
