@@ -333,8 +333,7 @@ class _Collection:
             self._admission.retry_at(now + retry_after, rollout)
             return attempt
         self._end.note_outcome(attempt.outcome)
-        cause = cause_of(attempt.outcome)
-        if refilled and cause:
+        if refilled and (cause := cause_of(attempt.outcome)):
             self._admission.retry_at(now, rollout.reopened(reduced(cause)))
         return attempt
 

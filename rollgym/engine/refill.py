@@ -40,6 +40,8 @@ class Refills:
 
     def refill(self, attempt: Attempt) -> bool:
         """Whether the rollout of this final record runs again. Counts it."""
+        if not self._refills:
+            return False
         cause = cause_of(attempt.outcome)
         if cause is None or not self._allowed() or not self._has_budget(attempt.task, cause):
             return False

@@ -150,7 +150,7 @@ class Prior(msgspec.Struct, gc=False):
 class Progress:
     """The outcome of each rollout, and the earlier attempts of those that are not completed.
 
-    `tokens` and `cost` (in picodollars) are those of all attempts. `groups_complete` is the number
+    `tokens` and `cost` (in picodollars) are those of the existing attempts. `groups_complete` is the number
     of tasks whose repeats are all completed.
     """
 
@@ -170,8 +170,9 @@ class Progress:
 
     def note(self, attempt: Attempt, *, current: bool) -> RecordState:
         """Add an existing record and return its state; `current` as `read_records` reports it."""
+        self.tokens += attempt.outcome.tokens
+        self.cost += attempt.outcome.cost
         if attempt.final and not current:
-            self._count_use(attempt)
             self._add_prior(attempt)
             self.count_rerun(attempt.task)
             return RecordState.SUPERSEDED
@@ -183,20 +184,21 @@ class Progress:
 
     def add(self, attempt: Attempt) -> None:
         """Add a record; a final one replaces the outcome of its rollout."""
-        self._count_use(attempt)
-        prior = self._add_prior(attempt)
-        if not attempt.final:
-            return
-        key = (attempt.task, attempt.repeat)
-        if self._reopened.discard(*key):
+        key, outcome = (attempt.task, attempt.repeat), attempt.outcome
+        if attempt.final and self._reopened and self._reopened.discard(*key):
             self._sets[Status.FAILED].discard(*key)
             self._sets[Status.OMITTED].discard(*key)
-        self._sets[status_of(attempt.outcome)].add(*key)
-        if isinstance(attempt.outcome, Completed):
-            self._priors.pop(key, None)
+        if isinstance(outcome, Completed):
+            self._sets[Status.COMPLETED].add(*key)
+            if self._priors:
+                self._priors.pop(key, None)
             self.groups_complete += self._has_completed_all(attempt)
-        elif prior is not None:
-            prior.cause = cause_of(attempt.outcome)
+            return
+        prior = self._add_prior(attempt)
+        if attempt.final:
+            self._sets[status_of(outcome)].add(*key)
+            if prior is not None:
+                prior.cause = cause_of(outcome)
 
     def count(self, status: Status) -> int:
         """How many rollouts have this outcome, including reopened ones."""
@@ -285,12 +287,10 @@ class Progress:
 
     # Counting.
 
-    def _count_use(self, attempt: Attempt) -> None:
-        self.tokens += attempt.outcome.tokens
-        self.cost += attempt.outcome.cost
-
     def _has_completed_all(self, attempt: Attempt) -> bool:
         """Check the next repeat first: it is the one most often missing."""
+        if attempt.repeats == 1:
+            return True
         completed, task = self._sets[Status.COMPLETED], attempt.task
         others = range(attempt.repeat + 1, attempt.repeat + attempt.repeats)
         return all(completed.has(task, repeat % attempt.repeats) for repeat in others)
