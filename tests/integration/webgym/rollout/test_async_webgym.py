@@ -12,7 +12,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from rollgym.engine import Coverage, ExitStatus
+from rollgym.cli.main import main
+from rollgym.ctl.commands import PERSON
+from rollgym.engine import Control, Coverage, ExitStatus
 from rollgym.records import ModelAuthError
 from rollgym.store import DiskFullError, RefusedError
 from tests.integration.webgym.client.scripted_server import Asked, ScriptedServer, answer, scripted
@@ -103,6 +105,24 @@ def test_running_it_again_runs_nothing_that_is_there(tmp_path: Path) -> None:
         assert len(server.paths()) == asked
 
     with_server(using)
+
+
+def test_a_running_iteration_is_controlled_through_the_folder_of_the_experiment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def using(_: ScriptedServer, port: int) -> None:
+        control = Control()
+        control.hold(PERSON)
+        collecting = asyncio.ensure_future(gym(port, tmp_path).collect(agent(), control=control))
+        async with asyncio.timeout(30):
+            while not list(tmp_path.rglob("control.sock")):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            resume = ["ctl", str(tmp_path), "resume"]
+            assert await asyncio.to_thread(main, resume) == 0
+            assert (await collecting).completed == 3
+
+    with_server(using)
+    assert capsys.readouterr().out == "It goes on.\n"
 
 
 def test_it_stops_when_every_episode_fails_alike_and_the_run_can_grow(tmp_path: Path) -> None:
