@@ -150,8 +150,8 @@ class Prior(msgspec.Struct, gc=False):
 class Progress:
     """The outcome of each rollout, and the earlier attempts of those that are not completed.
 
-    `tokens` and `cost` (in picodollars) are those of the existing attempts. `groups_complete` is the number
-    of tasks whose repeats are all completed.
+    `tokens` and `cost` (in picodollars) are those of the existing attempts. `groups_complete` is
+    the number of tasks whose repeats are all completed.
     """
 
     def __init__(self, reopen: Collection[Status] = ()) -> None:

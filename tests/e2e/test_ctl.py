@@ -1,6 +1,5 @@
 """`rollgym ctl` beside a collection that runs, as a user meets it."""
 
-import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -27,8 +26,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def collecting(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    process = start(folder, *ENDLESS)
+def collecting(folder: Path, request: pytest.FixtureRequest) -> Iterator["subprocess.Popen[str]"]:
+    process = start(folder, *ENDLESS, *getattr(request, "param", ()))
     wait_until((RUN / "control.sock").exists)
     yield process
     if process.poll() is None:
@@ -133,15 +132,11 @@ def test_what_a_user_types_wrongly_is_answered_with_what_to_do(
 
 
 @pytest.mark.campaign
+@pytest.mark.parametrize("collecting", [("+processes=2",)], indirect=True)
 def test_worker_processes_are_controlled_through_their_driver(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    collecting: "subprocess.Popen[str]", capsys: pytest.CaptureFixture[str]
 ) -> None:
-    process = start(folder, *ENDLESS, "+processes=2")
-    try:
-        wait_until((RUN / "control.sock").exists)
-        ctl(capsys, "concurrency", "6")
-        wait_until(lambda: json.loads(ctl(capsys, "status", "--json"))["status"]["running"] == 6)
-        ctl(capsys, "stop", "--now")
-        assert finish(process).status == 5
-    finally:
-        process.kill()
+    ctl(capsys, "concurrency", "6")
+    wait_until(lambda: '"running":6' in ctl(capsys, "status", "--json"))
+    ctl(capsys, "stop", "--now")
+    assert finish(collecting).status == 5

@@ -115,7 +115,7 @@ def test_a_running_iteration_is_controlled_through_the_folder_of_the_experiment(
         control.hold(PERSON)
         collecting = asyncio.ensure_future(gym(port, tmp_path).collect(agent(), control=control))
         async with asyncio.timeout(30):
-            while not list(tmp_path.rglob("control.sock")):  # noqa: ASYNC110
+            while not list(tmp_path.rglob("control.sock")):  # noqa: ASYNC110, ASYNC240
                 await asyncio.sleep(0.01)
             resume = ["ctl", str(tmp_path), "resume"]
             assert await asyncio.to_thread(main, resume) == 0
