@@ -323,8 +323,8 @@ GOING_ON = {
 }
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(len(GOING_ON), marks=pytest.mark.campaign)])
-def test_a_page_that_navigates_without_end_is_bounded(browser: Server, count: int) -> None:
+@pytest.mark.campaign  # by default, test_browser_settle.py has a page that never stays
+def test_a_page_that_navigates_without_end_is_bounded(browser: Server) -> None:
     def going_on(name: str, page: str) -> Scenario:
         async def scenario(visitor: Visitor) -> None:
             answer = await visitor.show(page, f"/on/{name}")
@@ -336,8 +336,8 @@ def test_a_page_that_navigates_without_end_is_bounded(browser: Server, count: in
 
     async def scenario(visitor: Visitor) -> None:
         async with company(visitor):
-            pages = [*GOING_ON.items()][:count]
-            await visitor.at_once({name: going_on(name, page) for name, page in pages})
+            scenes = {name: going_on(name, page) for name, page in GOING_ON.items()}
+            await visitor.at_once(scenes)
 
     browser.browse(scenario)
 

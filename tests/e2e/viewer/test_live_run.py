@@ -26,7 +26,7 @@ PLAYED = 9
 AT_ONCE = 3
 SLOWLY = "+policy_model.responses_api_models.scripted_model.latency=0.3"
 AGENT_RUN, WEB_RUN = "agent.jsonl", "shopping train iteration 0"
-APPEARS_WITHIN = 9.0
+APPEARS_WITHIN = 30.0
 PATIENCE = 60.0
 LOOK = """() => {
   const words = (selector) => document.querySelector(selector)?.textContent ?? "";
