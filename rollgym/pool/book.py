@@ -23,7 +23,7 @@ from rollgym.store.reader import JournalEntry
 RECENT_VERSIONS = 5
 STALE = "stale"
 CLOCK_TICK = 0.002
-"""How much shorter than it was an attempt may be measured: event loops round their time."""
+"""How inexact the times of an attempt may be: event loops round them."""
 
 
 class Lease(NamedTuple):
@@ -249,8 +249,8 @@ class Book:
     def _member_versions(self, member: Member) -> Iterable[str]:
         if member.versions is not None:
             return member.versions
-        end = member.started + member.seconds + CLOCK_TICK
-        return self.versions.between(member.started, end)
+        end = member.started + member.seconds
+        return self.versions.between(member.started - CLOCK_TICK, end + CLOCK_TICK)
 
     # Counts.
 

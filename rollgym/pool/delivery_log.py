@@ -44,12 +44,17 @@ _ENTRY = JsonDecoder(Entry)
 
 
 class DeliveryLog(Closable):
-    """The log of one pool, open for appending. The caller holds the lock of the run."""
+    """The log of one pool. The caller holds the lock of the run, and calls `open` first."""
 
     def __init__(self, directory: Path, disk: Disk) -> None:
-        """Raises StorageError."""
         self.path = directory / DELIVERIES
-        self._journal = Journal(self.path, disk)
+        self._disk = disk
+        self._journal: Journal | None = None
+        self._commit: GroupCommit
+
+    def open(self) -> None:
+        """Open the file for appending, and remove an unfinished last line. Raises StorageError."""
+        self._journal = Journal(self.path, self._disk)
         self._commit = GroupCommit(self._journal, EVERY_RECORD)
 
     def read(self) -> Iterator[Entry]:
@@ -71,4 +76,6 @@ class DeliveryLog(Closable):
         await self._commit.flush()
 
     def close(self) -> None:
-        self._journal.close()
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None

@@ -90,7 +90,7 @@ class RolloutPool(AsyncClosable):
     ) -> None:
         """`store` is the run that `open_pool_run` opened. `row_of` makes the rows of rollouts.
 
-        `in_thread` runs what reads the journal. Raises StoreError.
+        `in_thread` runs what reads the journal.
         """
         self.settings = settings
         self.stop = stop or Stop()
@@ -128,6 +128,16 @@ class RolloutPool(AsyncClosable):
 
     async def start(self) -> None:
         """Read what the run has and begin to collect. Raises StoreError."""
+        try:
+            self._load()
+        except BaseException:
+            self._close_files()
+            raise
+        self._running = asyncio.create_task(self._run(), name="rollout pool")
+
+    def _load(self) -> None:
+        """Raises StoreError."""
+        self._log.open()
         for change in read_changes(self._store.directory):
             version = change.values.get(VERSION)
             if change.command == POLICY and isinstance(version, str):
@@ -137,12 +147,11 @@ class RolloutPool(AsyncClosable):
         self.control.on_policy_version(self._heard_version)
         if not len(self._book.versions):
             self.control.set_policy_version(self.settings.first_version)
-        self._running = asyncio.create_task(self._run(), name="rollout pool")
 
     async def _run(self) -> Coverage:
         try:
             async with asyncio.TaskGroup() as services:
-                growing = services.create_task(self._source.keep_growing())
+                services.create_task(self._source.keep_growing())
                 judging = services.create_task(self._judge_groups())
                 self._coverage = await collect(
                     self._source,
@@ -156,7 +165,7 @@ class RolloutPool(AsyncClosable):
                     wall_clock=self._wall_clock,
                 )
                 await self._to_judge.join()
-                growing.cancel()
+                self._source.end_growth()
                 judging.cancel()
         except BaseExceptionGroup as group:
             self._error = main_error(group)
@@ -183,13 +192,18 @@ class RolloutPool(AsyncClosable):
 
         What is finished and not delivered stays, and is delivered when the pool is opened again.
         """
-        if self._running is not None:
-            if not self._running.done():
-                self.stop.request()
-            with contextlib.suppress(StoreError, EngineError, asyncio.CancelledError):
-                await self._running
-        with contextlib.suppress(StoreError):
-            await self._log.sync()
+        try:
+            if self._running is not None:
+                if not self._running.done():
+                    self.stop.request()
+                with contextlib.suppress(StoreError, EngineError, asyncio.CancelledError):
+                    await self._running
+                with contextlib.suppress(StoreError):
+                    await self._log.sync()
+        finally:
+            self._close_files()
+
+    def _close_files(self) -> None:
         self._log.close()
         self._records.close()
 

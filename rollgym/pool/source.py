@@ -58,6 +58,7 @@ class GroupSource(LiveSource):
         self._most = most
         self._wake: Callable[[], None] = lambda: None
         self._wanted = asyncio.Event()
+        self._ended = False
 
     @property
     def groups(self) -> int:
@@ -90,15 +91,20 @@ class GroupSource(LiveSource):
                 number += 1
 
     async def keep_growing(self) -> None:
-        """Draw groups when few are left, until cancelled. Raises StoreError."""
-        while True:
+        """Draw groups when few are left, until `end_growth`. Raises StoreError."""
+        while not self._ended:
             await self._wanted.wait()
             self._wanted.clear()
             drawn = self.groups
             end = drawn + CHUNK if self._most is None else min(drawn + CHUNK, self._most)
-            if end > drawn:
+            if end > drawn and not self._ended:
                 await self._store.grow(self._draw.tasks(drawn, end))
                 self._wake()
+
+    def end_growth(self) -> None:
+        """Draw no further groups; those that are being drawn are written."""
+        self._ended = True
+        self._wanted.set()
 
     def _start(self, number: int) -> Task:
         self.started += 1

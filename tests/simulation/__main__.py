@@ -1,5 +1,7 @@
 """`python -m tests.simulation`: run many seeds, or follow one.
 
+For every ten seeds, one of a pool is run too.
+
 python -m tests.simulation --seeds 20000 [--start 0] [--jobs 2]
 python -m tests.simulation --replay 4711
 """
@@ -11,12 +13,15 @@ from collections import Counter
 
 from tests.simulation.campaign import Finding, run_campaign
 from tests.simulation.invariants import Violation, check, check_same_decisions
+from tests.simulation.pool.campaign import run_pool_seeds
 from tests.simulation.simulate import plan_of, run_plan
 from tests.simulation.tally import Tally, render
 from tests.simulation.timeline import describe
 
 SHOWN_FINDINGS = 20
 PROGRESS_SECONDS = 5.0
+POOL_SHARE = 10
+"""One pool for so many collections."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -55,8 +60,11 @@ def run(seeds: range, jobs: int | None) -> int:
                 f"{len(findings)} broke a promise",
                 flush=True,
             )
+    pools = range(seeds.start, seeds.start + -(-len(seeds) // POOL_SHARE))
+    findings += run_pool_seeds(pools)
     seconds = time.monotonic() - began
     print(render(counts))
+    print(f"and {len(pools):,} seeds of pools")
     print(f"{done:,} seeds in {seconds:.1f} s, {done / seconds:.0f} a second")
     if not findings:
         print("every promise held")
@@ -64,7 +72,8 @@ def run(seeds: range, jobs: int | None) -> int:
     findings.sort(key=lambda finding: finding.seed)
     for finding in findings[:SHOWN_FINDINGS]:
         print(f"seed {finding.seed}: {finding.seen}")
-        print(f"  python -m tests.simulation --replay {finding.seed}")
+        if not finding.seen.startswith("(pool)"):
+            print(f"  python -m tests.simulation --replay {finding.seed}")
     print(f"{len(findings)} seeds broke a promise")
     return 1
 
