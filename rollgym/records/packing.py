@@ -46,6 +46,16 @@ def pack_ids(ids: Sequence[int]) -> str:
     return f"{size}{b64encode(data).decode()}"
 
 
+def packed_count(text: str) -> int:
+    """How many numbers a text has, by its length. Raises TokenError."""
+    if not text:
+        return 0
+    if not "1" <= text[0] <= "9":
+        raise TokenError(f"packed numbers cannot begin with {text[0]!r}")
+    padding = len(text) - len(text.rstrip("="))
+    return ((len(text) - 1) * 3 // 4 - padding) // int(text[0])
+
+
 def unpack_ids(text: str) -> list[int]:
     """Raises TokenError."""
     if not text:

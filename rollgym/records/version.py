@@ -16,6 +16,7 @@ later one. A rollout with an unknown turn has none.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, Self
@@ -104,6 +105,11 @@ def versions_of(turns: Iterable[PolicyTurn]) -> frozenset[str] | None:
     """The versions of a rollout; None where one is unknown, or without turns."""
     found = frozenset(version for turn in turns for version in turn.versions)
     return found if found and "" not in found else None
+
+
+def turns_by_version(turns: Iterable[PolicyTurn]) -> dict[str, int]:
+    """How many turns each version sampled, without unknown ones; a turn of two counts for both."""
+    return dict(Counter(name for turn in turns for name in dict.fromkeys(turn.versions) if name))
 
 
 class VersionOrder:

@@ -4,7 +4,6 @@ The journal keeps only the fields of a rollout that its input row does not have.
 and no others, combine the two into output rows.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ import msgspec
 from rollgym.records import DOLLAR, NO_USAGE, Attempt, Completed, Failed, Row, Task, Usage
 from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.records.sign import signs_among
-from rollgym.records.version import PolicyTurn
+from rollgym.records.version import PolicyTurn, turns_by_version
 from rollgym.rollouts import rows
 from rollgym.servers.responses import Response, chat_transcript
 
@@ -219,10 +218,8 @@ def _turns(outcome: Completed | Failed) -> dict[str, Any]:
 
 def _versions(outcome: Completed) -> dict[str, Any]:
     """How many turns each policy version sampled; a turn of two counts for both."""
-    if not any(map(_has_version, outcome.turns)):
-        return {}
-    counts = Counter(name for turn in outcome.turns for name in dict.fromkeys(turn.versions))
-    return {rows.VERSIONS: dict(counts)}
+    counts = turns_by_version(outcome.turns)
+    return {rows.VERSIONS: counts} if counts else {}
 
 
 def _has_version(turn: PolicyTurn) -> bool:

@@ -152,6 +152,7 @@ def application(library: Library, access: ViewerAccess) -> web.Application:
             web.get(f"{_SOURCE}/rollouts", sources.listing),
             web.get(_ROLLOUT, rollouts.rollout),
             web.get(f"{_ROLLOUT}/turns", rollouts.turns),
+            web.get(f"{_ROLLOUT}/tokens", rollouts.tokens),
             web.get(f"{_ROLLOUT}/steps", rollouts.steps),
             web.get(f"{_ROLLOUT}/neighbours", rollouts.neighbours),
             web.get(f"{_ROLLOUT}/raw", rollouts.raw),

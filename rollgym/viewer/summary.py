@@ -13,6 +13,7 @@ DETAIL_LIMIT = 300
 FIELD_LIMIT = 60
 MOST_FIELDS = 16
 MOST_TOOLS = 64
+MOST_VERSIONS = 64
 
 Scalar = str | int | float | bool
 
@@ -56,9 +57,9 @@ class RecordSummary(msgspec.Struct, frozen=True, kw_only=True):
     or the actions of a web rollout. `success` is None where it is unknown, as for a web rollout
     that a page blocked. `kind` and `cause` belong to a failure: `cause` is its message without the
     parts that differ from one rollout to the next (numbers, quoted names, addresses). `ending` says
-    in a word why the rollout ended. `signs` count what deserves a look, by name. `fields` are short
-    values of the verifier or the task, by name. `detail` is a line for the list: the final answer,
-    the failure, or why a line is unreadable.
+    in a word why the rollout ended. `signs` count what deserves a look, and `versions` the turns of
+    each policy version, by name. `fields` are short values of the verifier or the task, by name.
+    `detail` is a line for the list: the final answer, the failure, or why a line is unreadable.
     """
 
     status: EntryStatus
@@ -81,4 +82,5 @@ class RecordSummary(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     tools: dict[str, int] = {}
     signs: dict[str, int] = {}
+    versions: dict[str, int] = {}
     fields: dict[str, Scalar] = {}

@@ -6,6 +6,7 @@ none is markup.
 """
 
 from abc import ABC, abstractmethod
+from enum import StrEnum
 from typing import Literal
 
 import msgspec
@@ -54,7 +55,7 @@ class TurnView(msgspec.Struct, frozen=True, omit_defaults=True):
     """One turn of a conversation. `path` is the JSON pointer of its item, for its raw JSON.
 
     `tool` is the name of the tool that returned a result. A result `is_error` if it has the form in
-    which servers answer errors.
+    which servers answer errors. `version` names the policy versions that sampled it, if known.
     """
 
     index: int
@@ -66,6 +67,7 @@ class TurnView(msgspec.Struct, frozen=True, omit_defaults=True):
     tool: str = ""
     tool_call_id: str = ""
     is_error: bool = False
+    version: str = ""
 
 
 class MarkView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -88,7 +90,7 @@ class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `marks` are made from the viewport that was stored with the step; without one there are no
     marks, and `unplaced` says why. `judged` says that the judge saw this screenshot, `judgment`
-    why. `prompt` is the prompt of the model.
+    why. `prompt` is the prompt of the model, `version` its policy version, if known.
     """
 
     index: int
@@ -115,6 +117,7 @@ class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
     timings: dict[str, float] = {}
     input_tokens: int | None = None
     output_tokens: int | None = None
+    version: str = ""
 
 
 class SpanView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -203,6 +206,56 @@ class UnreadableView(msgspec.Struct, frozen=True):
     text: str
 
 
+class TokenKind(StrEnum):
+    """What a token is in a branch.
+
+    `prompt`: the model read it. `sampled`: it was sampled here and is in the loss. `repeated`: it
+    was sampled in another branch. `unused`: it was sampled, but its turn has a problem.
+    """
+
+    PROMPT = "prompt"
+    SAMPLED = "sampled"
+    REPEATED = "repeated"
+    UNUSED = "unused"
+
+
+class TokenRun(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Neighbouring tokens of one turn and one policy version, from `start` in their branch.
+
+    Ids that a browser would round are texts. `logprobs` and `texts` are empty where unknown.
+    """
+
+    start: int
+    turn: int
+    kind: TokenKind
+    ids: list[int | str]
+    logprobs: list[float] = []
+    texts: list[str] = []
+    version: str = ""
+
+
+class TokenBranchView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A branch of a rollout's tokens without its ids; `left_at` is where it left another one."""
+
+    index: int
+    tokens: int
+    sampled: int
+    first_turn: int
+    turns: int
+    reason: str = ""
+    left_at: int = 0
+    versions: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    has_logprobs: bool = False
+
+
+class TokensView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The branches of a rollout, in the order in which they begin."""
+
+    branches: tuple[TokenBranchView, ...] = ()
+    left_out: int = 0
+
+
 class RolloutView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Everything about a rollout except its turns and steps, which are requested in portions.
 
@@ -223,6 +276,7 @@ class RolloutView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     usage: dict[str, int] = {}
     sections: tuple[SectionView, ...] = ()
     unreadable: UnreadableView | None = None
+    has_tokens: bool = False
 
 
 class PictureData(msgspec.Struct, frozen=True):
@@ -257,6 +311,14 @@ class RolloutDocument(ABC):
     @abstractmethod
     def raw(self, path: str) -> bytes:
         """The JSON at a pointer; "" is the whole record, as `row` returns it. Raises KeyError."""
+
+    def tokens(self) -> TokensView:
+        """The branches of the exact tokens. Raises TokenError."""
+        return TokensView()
+
+    def token_runs(self, branch: int, start: int, count: int) -> list[TokenRun]:
+        """At most `count` tokens of a branch. Raises KeyError, TokenError."""
+        raise KeyError(branch)
 
     def image(self, path: str) -> PictureData:
         """The picture at a pointer in the record. Raises KeyError, ValueError."""

@@ -18,6 +18,8 @@ from typing import Any
 import msgspec
 
 from rollgym.records import NO_USAGE, ModelUse, Usage
+from rollgym.records.version import TurnVersion
+from rollgym.rollouts.token_rows import RolloutTokens, rollout_tokens
 from rollgym.viewer.documents.sections import (
     MODELS_TITLE,
     MOST_FIELDS,
@@ -26,6 +28,8 @@ from rollgym.viewer.documents.sections import (
     model_fields,
 )
 from rollgym.viewer.documents.texts import child, cut, names_in, value_at
+from rollgym.viewer.documents.token_map import TokenMap
+from rollgym.viewer.documents.versions import version_words
 from rollgym.viewer.summary import RecordSummary
 from rollgym.viewer.values import ABSENT, Fields, fields_of, is_present, raw_of, read, text_of
 from rollgym.viewer.view import (
@@ -40,6 +44,8 @@ from rollgym.viewer.view import (
     SectionView,
     StepView,
     TimelineView,
+    TokenRun,
+    TokensView,
     TurnView,
 )
 from webgym.models.assessment import BlockingResult, CriterionResult
@@ -66,11 +72,20 @@ class _OutlineReward(msgspec.Struct, frozen=True):
     submission_judgment: str | None = None
 
 
+class _OutlineResponse(ResponseUsage, frozen=True):
+    tokens: msgspec.Raw = ABSENT
+    token_ids: msgspec.Raw = ABSENT
+
+    @property
+    def has_tokens(self) -> bool:
+        return is_present(self.tokens) or is_present(self.token_ids)
+
+
 class _StepOutline(msgspec.Struct, frozen=True):
     """The part of every step that is decoded at once, under the same names in both forms."""
 
     timings: dict[str, float] = {}
-    response: ResponseUsage | None = None
+    response: _OutlineResponse | None = None
     reward: _OutlineReward | None = None
 
 
@@ -118,11 +133,19 @@ class TrajectoryDocument(RolloutDocument):
             timeline=self._timeline(),
             usage=_counts(self._usage()),
             sections=tuple(self._sections()),
+            has_tokens=any(each.response and each.response.has_tokens for each in self._outlines),
         )
 
     def steps(self, start: int, count: int) -> list[StepView]:
         wanted = self._steps[start : start + min(count, STEPS_LIMIT)]
-        return [self._reader.step(raw, index) for index, raw in enumerate(wanted, start)]
+        shown = [self._reader.step(raw, index) for index, raw in enumerate(wanted, start)]
+        versions = self._versions
+        return [
+            msgspec.structs.replace(step, version=versions[step.index])
+            if step.index in versions
+            else step
+            for step in shown
+        ]
 
     def turns(self, start: int, count: int) -> list[TurnView]:
         stop = min(start + min(count, TURNS_LIMIT), self._turn_count)
@@ -170,6 +193,36 @@ class TrajectoryDocument(RolloutDocument):
             video, path = trajectory.recordings[VIDEO], f"{at}/recordings"
             turns.append(self._reader.video_turn(video, number + len(turns), path))
         return turns
+
+    def tokens(self) -> TokensView:
+        return self._tokens.view()
+
+    def token_runs(self, branch: int, start: int, count: int) -> list[TokenRun]:
+        return self._tokens.portion(branch, start, count)
+
+    @cached_property
+    def _tokens(self) -> TokenMap:
+        found = rollout_tokens(self.raw(self._names.trajectory))
+        said = [each.response for each in self._outlines if each.response is not None]
+        turns = self._attempt.outcome.turns
+        if len(turns) == len(said):
+            versions = [
+                TurnVersion(turn.version, turn.parts)
+                for turn, response in zip(turns, said, strict=True)
+                if response.has_tokens
+            ]
+            found = RolloutTokens(found.turns, versions)
+        return TokenMap(found)
+
+    @cached_property
+    def _versions(self) -> dict[int, str]:
+        """The policy version of each step: that of the outcome, or else of the step itself."""
+        steps = [index for index, each in enumerate(self._outlines) if each.response is not None]
+        said = [each.response.turn for each in self._outlines if each.response is not None]
+        turns = self._attempt.outcome.turns
+        chosen = turns if len(turns) == len(said) else said
+        named = (version_words(turn.version, turn.parts) for turn in chosen)
+        return {index: name for index, name in zip(steps, named, strict=True) if name}
 
     @cached_property
     def _outlines(self) -> list[_StepOutline]:

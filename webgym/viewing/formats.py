@@ -27,6 +27,8 @@ from rollgym.records import (
     decode_attempt,
 )
 from rollgym.records.decoding import JsonDecoder, decode_json
+from rollgym.records.version import turns_by_version
+from rollgym.viewer.documents.versions import with_versions
 from rollgym.viewer.formats.facts import cause_of, task_facts
 from rollgym.viewer.source import DocumentContext, FactsOf, RecordFormat, RecordRange
 from rollgym.viewer.summary import (
@@ -75,6 +77,9 @@ def summarise(attempt: AttemptRecord[StepSummaries], facts_of: FactsOf) -> Recor
     failure, usage = outcome.failure, outcome.usage
     is_blocked = any(step.reward is not None and step.reward.is_blocked for step in steps)
     row = fields_of(trajectory.task) or {}
+    versions = turns_by_version(
+        outcome.turns or [step.response.turn for step in steps if step.response]
+    )
     return RecordSummary(
         status=_STATUSES[outcome.status] if attempt.final else EntryStatus.RETRIED,
         task=attempt.task,
@@ -95,7 +100,8 @@ def summarise(attempt: AttemptRecord[StepSummaries], facts_of: FactsOf) -> Recor
         facts=facts_of(attempt.task) or task_facts(row),
         detail=printable_line(_detail(attempt, steps), DETAIL_LIMIT),
         tools=dict(keys),
-        fields=_fields(trajectory, row, is_blocked=is_blocked),
+        versions=versions,
+        fields=with_versions(_fields(trajectory, row, is_blocked=is_blocked), versions),
     )
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from rollgym.records import NO_USAGE, NOTHING, ModelUse, Usage
 from rollgym.records.outcome import SUCCESS_REWARD
+from rollgym.records.version import PolicyTurn, VersionPart
 from webgym.browser.contract.answers import Incident
 from webgym.trajectory.records import ActionRecord, Image, RewardRecord, StoredFile
 
@@ -78,7 +79,7 @@ class AttemptRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
 class OutcomeRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
     """An outcome of any status; `result` is None where there is no trajectory.
 
-    `phases` are the seconds of the whole attempt.
+    `phases` are the seconds of the whole attempt, `turns` those of the policy, if known.
     """
 
     status: str
@@ -90,6 +91,7 @@ class OutcomeRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
     usage: Usage = NO_USAGE
     models: tuple[ModelUse, ...] = ()
     phases: dict[str, float] = {}
+    turns: tuple[PolicyTurn, ...] = ()
     result: TrajectoryRecord[Steps] | None = None
 
     @property
@@ -141,6 +143,13 @@ class ActionSummary(msgspec.Struct, frozen=True):
 
 class ResponseUsage(msgspec.Struct, frozen=True):
     usage: Usage = NO_USAGE
+    version: str = ""
+    version_parts: tuple[VersionPart, ...] = ()
+
+    @property
+    def turn(self) -> PolicyTurn:
+        """Its policy version, as an outcome has it."""
+        return PolicyTurn(version=self.version, parts=self.version_parts)
 
 
 class RewardSummary(msgspec.Struct, frozen=True):

@@ -37,7 +37,8 @@ class RowConversation:
         is_long = len(prompt) > PROMPT_TURNS
         self.prompt = [] if is_long else prompt
         self.turns = [*prompt, *turns] if is_long else turns
-        self._first = len(self.turns) - len(turns)
+        self.first = len(self.turns) - len(turns)
+        """The first turn after the prompt."""
 
     def replies(self) -> list[ModelReply]:
         """The model's replies; consecutive turns of the model are one reply.
@@ -48,7 +49,7 @@ class RowConversation:
             return []
         replies: list[ModelReply] = []
         others = True
-        for turn, item in enumerate(self.turns[self._first :], self._first):
+        for turn, item in enumerate(self.turns[self.first :], self.first):
             if not _is_of_model(item.raw):
                 others = True
                 continue

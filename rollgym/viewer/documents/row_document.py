@@ -20,9 +20,12 @@ from typing import Any
 import msgspec
 
 from rollgym.records import Attempt, Completed, Failed, Omitted, Row, Task, decode_attempt
+from rollgym.records.tokens import SAMPLED_IDS, TokenTurn
+from rollgym.records.version import PolicyTurn
 from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import failure_row, output_row
 from rollgym.rollouts.rows import PARAMS, own_metadata
+from rollgym.rollouts.token_rows import rollout_tokens
 from rollgym.viewer.documents.conversation import MESSAGES, RowConversation
 from rollgym.viewer.documents.images import picture_of
 from rollgym.viewer.documents.sections import (
@@ -34,10 +37,20 @@ from rollgym.viewer.documents.sections import (
 )
 from rollgym.viewer.documents.texts import names_in, value_at
 from rollgym.viewer.documents.timeline import assign_turns, timeline_of
+from rollgym.viewer.documents.token_map import TokenMap
 from rollgym.viewer.documents.turns import TextMatcher, TurnReader
+from rollgym.viewer.documents.versions import policy_turns, shown_versions
 from rollgym.viewer.source import DocumentContext
 from rollgym.viewer.summary import RecordSummary
-from rollgym.viewer.values import Fields, fields_of, fields_of_record, is_present, raw_of, text_of
+from rollgym.viewer.values import (
+    Fields,
+    fields_of,
+    fields_of_record,
+    is_present,
+    items_of,
+    raw_of,
+    text_of,
+)
 from rollgym.viewer.view import (
     FailureView,
     FieldView,
@@ -47,6 +60,8 @@ from rollgym.viewer.view import (
     SectionView,
     Text,
     TimelineView,
+    TokenRun,
+    TokensView,
     TurnView,
     UnreadableView,
 )
@@ -78,6 +93,7 @@ class FieldsDocument(RolloutDocument):
             signs=signs_of_summary(summary),
             timeline=self._timeline(failure),
             usage=usage_of(self._fields),
+            has_tokens=_has_tokens(self._fields),
             sections=sections_of(
                 self._fields, self._input_fields(), conversation=self._conversation.field
             ),
@@ -86,7 +102,14 @@ class FieldsDocument(RolloutDocument):
     def turns(self, start: int, count: int) -> list[TurnView]:
         reader = self._reader()
         wanted = self._conversation.turns[start : start + count]
-        return [reader.turn(item, index) for index, item in enumerate(wanted, start)]
+        found = [reader.turn(item, index) for index, item in enumerate(wanted, start)]
+        versions = self._versions
+        return [
+            msgspec.structs.replace(turn, version=versions[turn.index])
+            if turn.index in versions
+            else turn
+            for turn in found
+        ]
 
     def raw(self, path: str) -> bytes:
         if not path:
@@ -130,9 +153,58 @@ class FieldsDocument(RolloutDocument):
         has_folder = self._context.images is not None
         return TurnReader(self._conversation.tool_of, has_folder=has_folder, whole=whole)
 
+    def tokens(self) -> TokensView:
+        return self._tokens.view()
+
+    def token_runs(self, branch: int, start: int, count: int) -> list[TokenRun]:
+        return self._tokens.portion(branch, start, count)
+
+    @cached_property
+    def _tokens(self) -> TokenMap:
+        named = {name: self._fields[name] for name in _WITH_TOKENS if name in self._fields}
+        return TokenMap(rollout_tokens(msgspec.json.encode(named)), self._token_texts)
+
+    def _token_texts(self, turn: TokenTurn) -> list[str] | None:
+        """The texts of the sampled tokens, which the response has if they were asked for."""
+        items = self._response_items
+        if turn.item is None or not turn.item < len(items):
+            return None
+        parts = items_of((fields_of(items[turn.item]) or {}).get("content")) or []
+        known = [items_of((fields_of(part) or {}).get("logprobs")) for part in parts]
+        return [
+            text_of((fields_of(entry) or {}).get("token")) or ""
+            for entries in known
+            for entry in entries or ()
+        ]
+
+    @cached_property
+    def _response_items(self) -> list[msgspec.Raw]:
+        response = fields_of(self._fields.get(rows.RESPONSE)) or {}
+        return items_of(response.get(rows.OUTPUT)) or []
+
+    @cached_property
+    def _policy_turns(self) -> tuple[PolicyTurn, ...]:
+        return policy_turns(self._fields)
+
+    @cached_property
+    def _versions(self) -> dict[int, str]:
+        return shown_versions(self._policy_turns, self._conversation)
+
     @cached_property
     def _conversation(self) -> RowConversation:
         return RowConversation(self._fields)
+
+
+_WITH_TOKENS = (rows.TOKENS, rows.TURNS, rows.RESPONSE)
+_ID_FIELD = f'"{SAMPLED_IDS}"'.encode()
+
+
+def _has_tokens(fields: Fields) -> bool:
+    """Whether a row has tokens: those of a collection, or on the items of a response."""
+    if is_present(fields.get(rows.TOKENS)):
+        return True
+    response = fields.get(rows.RESPONSE)
+    return response is not None and _ID_FIELD in bytes(response)
 
 
 def _name(summary: RecordSummary) -> str:
@@ -308,6 +380,8 @@ def _added_fields(attempt: Attempt) -> dict[str, msgspec.Raw]:
         values |= {FAILURE: outcome.failure, rows.FAILURE_CLASS: outcome.failure.kind}
     theirs = fields_of(result.get(rows.METADATA)) or {}
     metadata = rows.metadata_fields(theirs, _metadata(attempt))
+    if outcome.turns:
+        values[rows.TURNS] = outcome.turns
     added = {name: raw_of(value) for name, value in values.items()}
     return result | added | {name: raw_of(value) for name, value in metadata.items()}
 

@@ -127,7 +127,7 @@ _SHOWN_OF_RESPONSE = ("id", "status", "incomplete_details", "error", "usage")
 _ELSEWHERE = frozenset((
     rows.PARAMS, rows.OUTPUT, rows.RESPONSE, rows.REWARD, rows.SUCCESS, rows.METADATA,
     rows.TASK_INDEX, rows.ROLLOUT_INDEX, rows.FAILURE_CLASS, rows.NO_PERSIST, rows.STORED_ROLLOUTS,
-    rows.OWN_OUTPUT, FAILURE,
+    rows.OWN_OUTPUT, rows.TURNS, rows.TOKENS, FAILURE,
 ))  # fmt: skip
 
 

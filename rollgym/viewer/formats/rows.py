@@ -14,11 +14,13 @@ which only short values are kept.
 
 from rollgym.records import Attempt, Completed, Failed, Omitted, Outcome, Usage, decode_attempt
 from rollgym.records.sign import signs_among
+from rollgym.records.version import turns_by_version
 from rollgym.rollouts import rows
 from rollgym.rollouts.signs import signs_in_row
 from rollgym.viewer.documents.conversation import MESSAGES
 from rollgym.viewer.documents.row_document import JournalDocument, RowDocument
 from rollgym.viewer.documents.sections import FAILURE
+from rollgym.viewer.documents.versions import policy_turns, with_versions
 from rollgym.viewer.formats.facts import (
     DIFFICULTY,
     DOMAIN,
@@ -55,7 +57,7 @@ from rollgym.viewer.view import RolloutDocument
 _KNOWN_ROW = frozenset((
     rows.PARAMS, rows.AGENT, rows.TASK_INDEX, rows.ROLLOUT_INDEX, rows.OUTPUT, rows.RESPONSE,
     rows.REWARD, rows.SUCCESS, rows.METADATA, rows.FAILURE_CLASS, rows.FAILURE_TERMINAL, FAILURE,
-    rows.OWN_OUTPUT, rows.OWN_METADATA,
+    rows.OWN_OUTPUT, rows.OWN_METADATA, rows.TURNS, rows.TOKENS,
     "final", "attempt", "started", "seconds", MESSAGES, DOMAIN, DIFFICULTY, *QUESTIONS,
 ))  # fmt: skip
 _KNOWN_METADATA = frozenset((
@@ -76,6 +78,7 @@ class RolloutsFormat(RecordFormat):
         status = _row_status(fields, result)
         failure = fields_of(fields.get(FAILURE)) or {}
         failed = status in (EntryStatus.FAILED, EntryStatus.RETRIED)
+        versions = turns_by_version(policy_turns(fields))
         kind = text_of(fields.get(rows.FAILURE_CLASS)) or text_of(failure.get("kind"))
         message = text_of(failure.get("detail")) or text_of(fields.get(FAILURE)) or ""
         task = count_of(fields.get(rows.TASK_INDEX))
@@ -101,7 +104,8 @@ class RolloutsFormat(RecordFormat):
             detail=one_line(message if failed else result.conversation.final_text, DETAIL_LIMIT),
             tools=result.conversation.tools,
             signs=_row_signs(fields, result) if status is EntryStatus.COMPLETED else {},
-            fields=_row_fields(fields, result),
+            versions=versions,
+            fields=with_versions(_row_fields(fields, result), versions),
         )
 
     def document(self, record: bytes, context: DocumentContext) -> RolloutDocument:
@@ -172,6 +176,7 @@ class JournalFormat(RecordFormat):
         result = RolloutResult.of(given)
         measures = outcome.measures if isinstance(outcome, Completed) else {}
         into, out = _tokens(outcome.usage, result)
+        versions = turns_by_version(outcome.turns)
         return RecordSummary(
             status=_attempt_status(attempt),
             task=attempt.task,
@@ -193,7 +198,8 @@ class JournalFormat(RecordFormat):
             detail=one_line(_detail(outcome, result.conversation.final_text), DETAIL_LIMIT),
             tools=result.conversation.tools,
             signs={sign.value: int(measures[sign]) for sign in signs_among(measures)},
-            fields=_attempt_fields(given, measures),
+            versions=versions,
+            fields=with_versions(_attempt_fields(given, measures), versions),
         )
 
     def document(self, record: bytes, context: DocumentContext) -> RolloutDocument:

@@ -13,8 +13,10 @@ from typing import TypeVar
 import msgspec
 from aiohttp import hdrs, web
 
+from rollgym.records.packing import TokenError
 from rollgym.store import StorageError
 from rollgym.viewer.documents.difference import FirstDifference, first_difference
+from rollgym.viewer.documents.token_map import LONGEST_PORTION
 from rollgym.viewer.errors import RequestError
 from rollgym.viewer.http.files import read_har, read_picture
 from rollgym.viewer.http.handling import (
@@ -102,6 +104,30 @@ async def steps(request: web.Request) -> web.Response:
     return await answer_from_document(
         request, lambda it: as_json({"steps": it.steps(start, count)})
     )
+
+
+async def tokens(request: web.Request) -> web.Response:
+    """The branches of the exact tokens, or a portion of one of them."""
+    named = request.query.get("branch")
+    start = natural("from", request.query.get("from") or "0")
+    count = natural("count", request.query.get("count") or str(LONGEST_PORTION))
+
+    def read(document: RolloutDocument) -> web.Response:
+        try:
+            if named is None:
+                return as_json(document.tokens())
+            runs = document.token_runs(natural("branch", named), start, count)
+        except KeyError:
+            raise RequestError(
+                HTTPStatus.NOT_FOUND, f"This record has no branch {(named or '')[:80]}."
+            ) from None
+        except TokenError as error:
+            raise RequestError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"The tokens cannot be shown: {error}."
+            ) from None
+        return as_json({"runs": runs})
+
+    return await answer_from_document(request, read)
 
 
 async def find(request: web.Request) -> web.Response:

@@ -91,7 +91,7 @@ class InputReader(LineReader):
         self._pending.clear()
 
 
-_TABLES = ("part", "entry", "words", "tool", "sign", "cause", "field", "task", "kept")
+_TABLES = ("part", "entry", "words", "tool", "sign", "version", "cause", "field", "task", "kept")
 
 
 class Builder:

@@ -28,6 +28,7 @@ from rollgym.viewer.summary import (
     FIELD_LIMIT,
     MOST_FIELDS,
     MOST_TOOLS,
+    MOST_VERSIONS,
     TITLE_LIMIT,
     EntryStatus,
     RecordSummary,
@@ -190,11 +191,12 @@ _ENTRY = f"INSERT INTO entry VALUES ({', '.join('?' * 24)})"  # noqa: S608 - onl
 _WORDS = "INSERT INTO words VALUES (?, ?, ?, ?)"
 _TOOL = "INSERT INTO tool VALUES (?, ?, ?)"
 _SIGN = "INSERT INTO sign VALUES (?, ?)"
+_VERSION = "INSERT OR IGNORE INTO version VALUES (?, ?, ?)"
 _FIELD = (
     "INSERT INTO field VALUES (?, ?) "
     "ON CONFLICT (name) DO UPDATE SET records = records + excluded.records"
 )
-_BESIDE = ("words", "tool", "sign")
+_BESIDE = ("words", "tool", "sign", "version")
 """Tables with rows of an entry."""
 _ENCODER = msgspec.json.Encoder()
 _Value = str | int | float | None
@@ -214,6 +216,7 @@ class EntryWriter:
         self._words: list[tuple[_Value, ...]] = []
         self._tools: list[tuple[_Value, ...]] = []
         self._signs: list[tuple[str, int]] = []
+        self._versions: list[tuple[_Value, ...]] = []
         self._fields: Counter[str] = Counter()
         self._without_facts: list[tuple[int, int]] = []
 
@@ -254,6 +257,8 @@ class EntryWriter:
         self._fields.update(fields.keys())
         for name, calls in islice(summary.tools.items(), MOST_TOOLS):
             self._tools.append((_text(name, _NAME_LIMIT), number, _integer(calls)))
+        for name, turns in islice(summary.versions.items(), MOST_VERSIONS):
+            self._versions.append((_text(name, _NAME_LIMIT), number, turns))
         self._signs += ((_text(name, _NAME_LIMIT), number) for name in summary.signs)
         if summary.task is not None and not facts.key:
             self._without_facts.append((number, summary.task))
@@ -288,10 +293,12 @@ class EntryWriter:
         self._connection.executemany(_WORDS, self._words)
         self._connection.executemany(_TOOL, self._tools)
         self._connection.executemany(_SIGN, self._signs)
+        self._connection.executemany(_VERSION, self._versions)
         self._connection.executemany(_FIELD, self._fields.items())
         copy_facts_from_entries(self._connection, self._without_facts)
         self._fields.clear()
-        for pending in (self._entries, self._words, self._tools, self._signs, self._without_facts):
+        listed = (self._tools, self._signs, self._versions)
+        for pending in (self._entries, self._words, *listed, self._without_facts):
             pending.clear()
         self._outcomes.choose()
 

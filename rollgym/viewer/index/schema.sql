@@ -57,6 +57,12 @@ CREATE TABLE tool (
     calls INTEGER NOT NULL,
     PRIMARY KEY (name, entry)
 ) WITHOUT ROWID;
+CREATE TABLE version (          -- policy versions
+    name TEXT NOT NULL,
+    entry INTEGER NOT NULL,
+    turns INTEGER NOT NULL,
+    PRIMARY KEY (name, entry)
+) WITHOUT ROWID;
 CREATE TABLE cause (
     id INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,

@@ -55,6 +55,8 @@ _ROLES = frozenset(("system", "developer", "user", "assistant", "tool"))
 def turn_block(turn: TurnView, pictures: PictureBudget) -> HtmlElement:
     """One turn: its role, its folded reasoning, its texts and pictures, and its calls."""
     heading = f"{turn.role}: {turn.tool}" if turn.tool else turn.role
+    if turn.version:
+        heading += f" (policy version {turn.version})"
     heading += " (error)" if turn.is_error else ""
     return group(
         "article",

@@ -233,6 +233,7 @@ class Facets(msgspec.Struct, frozen=True):
     difficulty: tuple[Facet, ...]
     tool: tuple[Facet, ...]
     sign: tuple[Facet, ...]
+    version: tuple[Facet, ...]
     fields: tuple[FieldFacet, ...]
 
 
@@ -255,6 +256,7 @@ def facets(connection: sqlite3.Connection) -> Facets:
         difficulty=tuple(Facet(value, count) for value, count in difficulty),
         tool=_listed(connection, "tool"),
         sign=_listed(connection, "sign"),
+        version=_listed(connection, "version"),
         fields=tuple(FieldFacet(*row) for row in connection.execute(_FIELDS, (MOST_VALUES,))),
         **found,
     )

@@ -159,7 +159,7 @@ NUMBERS = {
 RANGES = {**NUMBERS, BY_RECORD: "entry.id"}
 """The columns that have ranges. A record is its entry number, which includes the part."""
 _NAMES = ("kind", "agent", "domain", "model", "ending")
-_LISTED = ("tool", "sign")
+_LISTED = ("tool", "sign", "version")
 """Names of which an entry has several, in tables of their own."""
 _INDEXES = ("task", "repeat", "cause")
 _SORTED = ("task", "repeat", "attempt", "success", "status", "title")
@@ -197,6 +197,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     cause: tuple[int, ...] = ()
     tool: tuple[str, ...] = ()
     sign: tuple[str, ...] = ()
+    version: tuple[str, ...] = ()
     task: tuple[int, ...] = ()
     repeat: tuple[int, ...] = ()
     agent: tuple[str, ...] = ()
@@ -225,6 +226,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             cause=given.naturals("cause"),
             tool=given.texts("tool"),
             sign=given.texts("sign"),
+            version=given.texts("version"),
             task=given.naturals("task"),
             repeat=given.naturals("repeat"),
             agent=given.texts("agent"),

@@ -18,6 +18,7 @@ import msgspec
 
 from rollgym.metrics import PassAtK
 from rollgym.records.sign import sign_meaning
+from rollgym.records.version import VersionOrder
 from rollgym.viewer.queries.charts import Histogram, OverTime, histogram, over_time
 from rollgym.viewer.queries.counts import CauseCount, KindCount, SourceCoverage, coverage, failures
 from rollgym.viewer.queries.filter import MOMENT, TOKENS, Filter
@@ -130,6 +131,14 @@ class SignCount(msgspec.Struct, frozen=True):
     meaning: str
 
 
+class VersionCount(msgspec.Struct, frozen=True):
+    """How many rollouts have turns of a policy version, and how many turns."""
+
+    version: str
+    rollouts: int
+    turns: int
+
+
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The totals of the entries that match; `coverage` is that of the whole source.
 
@@ -154,6 +163,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     pass_at: tuple[PassAt, ...]
     endings: tuple[EndingCount, ...]
     signs: tuple[SignCount, ...]
+    versions: tuple[VersionCount, ...]
     search: SearchProgress | None
 
 
@@ -190,6 +200,7 @@ def overview(
         pass_at=pass_at(columns.tasks, columns.successes),
         endings=_endings(columns.endings),
         signs=_signs(connection, wanted),
+        versions=_versions(connection, wanted),
         search=search,
     )
 
@@ -241,3 +252,16 @@ def _signs(connection: sqlite3.Connection, wanted: Filter) -> tuple[SignCount, .
         (*values, MOST_TOOLS),
     )
     return tuple(SignCount(name, rollouts, sign_meaning(name)) for name, rollouts in rows)
+
+
+def _versions(connection: sqlite3.Connection, wanted: Filter) -> tuple[VersionCount, ...]:
+    """The policy versions in their order (`VersionOrder`), the last `MOST_TOOLS` of them."""
+    where, values = wanted.where()
+    rows = connection.execute(
+        "SELECT name, count(*), sum(turns) FROM version "  # noqa: S608 - see Filter
+        f"JOIN entry ON entry.id = version.entry WHERE {where} "
+        "GROUP BY name ORDER BY min(started) NULLS LAST, min(entry.id)",
+        values,
+    )
+    found = {name: VersionCount(name, rollouts, turns) for name, rollouts, turns in rows}
+    return tuple(found[name] for name in VersionOrder(found).sorted()[-MOST_TOOLS:])

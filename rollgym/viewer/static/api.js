@@ -52,6 +52,7 @@ export function source(id) {
     export: `${base}/export.jsonl`,
     rollout,
     turns: (entry) => `${rollout(entry)}/turns`,
+    tokens: (entry) => `${rollout(entry)}/tokens`,
     steps: (entry) => `${rollout(entry)}/steps`,
     neighbours: (entry) => `${rollout(entry)}/neighbours`,
     raw: (entry) => `${rollout(entry)}/raw`,

@@ -8,7 +8,7 @@ import { menu } from "./menu.js";
 
 const FEW = 10;
 const FACETS_FOR = 5_000; // ms: a live run gets new values
-const MORE_CHOICES = ["agent", "domain", "model", "ending"];
+const MORE_CHOICES = ["version", "agent", "domain", "model", "ending"];
 const MORE_RANGES = ["difficulty", "tool_calls", "tokens", "seconds"];
 
 export class FilterMenus {

@@ -5,7 +5,7 @@ import { compact, count, momentWords, number, recordWords, seconds, words } from
 // Parameters with a choice of values, ranges, and single values.
 export const CHOICES = {
   status: "Status", kind: "Failure", sign: "Sign", tool: "Tool", agent: "Agent", domain: "Domain",
-  model: "Model", ending: "Ending",
+  model: "Model", ending: "Ending", version: "Policy version",
 };
 export const RANGES = {
   reward: { title: "Reward", format: number },

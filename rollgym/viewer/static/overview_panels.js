@@ -113,7 +113,8 @@ export function panels(answer, way) {
     h("div", { class: "panels rest" },
       answer.pass_at.length ? passAtPanel(answer.pass_at) : null,
       answer.tools.length ? toolsPanel(answer.tools, way) : null,
-      answer.endings.length ? endingsPanel(answer.endings, way) : null),
+      answer.endings.length ? endingsPanel(answer.endings, way) : null,
+      answer.versions.length ? versionsPanel(answer.versions, way) : null),
   ];
 }
 
@@ -247,6 +248,17 @@ function endingsPanel(endings, way) {
       name: words(ending || "unknown"), value: rollouts,
       href: ending ? way.list({ ending }) : null,
       tip: `${words(ending || "unknown")}: ${counted(rollouts, "rollout")}`,
+    })),
+  }));
+}
+
+// The latest versions, the newest first.
+function versionsPanel(versions, way) {
+  return panel("Policy versions", versions.length > MOST_ROWS ? "the latest, by rollouts" : "by rollouts", ranking({
+    label: "Policy versions",
+    items: versions.slice(-MOST_ROWS).reverse().map(({ version, rollouts, turns }) => ({
+      name: version, value: rollouts, href: way.list({ version }),
+      tip: `${version}: ${counted(turns, "turn")} in ${counted(rollouts, "rollout")}`,
     })),
   }));
 }

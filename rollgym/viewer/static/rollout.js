@@ -13,11 +13,12 @@ import { attemptsTable, failureBox, isLastAttempt, sections, signBox, verdict } 
 import { MODES, Steps } from "./steps.js";
 import { rawJson } from "./text.js";
 import { timeline } from "./timeline.js";
+import { Tokens } from "./tokens.js";
 import { Transcript } from "./transcript.js";
 
 const BIGGEST_RAW = 20_000_000;
 const LONGEST_TITLE = 120;
-const PLACES = ["turn", "step", "view"];
+const PLACES = ["turn", "step", "view", "tokens"];
 
 export function rolloutView(container, match, params) {
   const view = new RolloutPage(container, match, params);
@@ -105,11 +106,13 @@ class RolloutPage {
     }
     this.main = h("div", { class: "rollout-main" });
     this.rawPanel = h("div", { class: "rollout-raw", hidden: true });
+    this.tokensPanel = h("div", { class: "rollout-tokens", hidden: true });
     this.find = new Find({ place: this.place, within: this.main, jump: (place) => this.#find(place) });
     const isWeb = (view.steps ?? 0) > 0;
     const root = h("div", { class: `rollout${isWeb ? " is-web" : ""}` },
       this.#head(view),
       this.rawPanel,
+      this.tokensPanel,
       failureBox(view.failure, this.place, { isLast: isLastAttempt(this.answer.attempts, this.id) }),
       signBox(view.signs),
       verdict(view, this.place),
@@ -178,6 +181,8 @@ class RolloutPage {
     const mode = MODES.some(([name]) => name === view) ? view : "before";
     this.steps?.show(step ?? this.steps.index, { quietly: true, mode });
     if (turn !== null) this.transcript?.show(turn, { quietly: true });
+    const branch = placeOf(this.params.get("tokens"));
+    if (branch !== null && this.answer.view.has_tokens) this.#showTokens(branch);
   }
 
   #jump({ step, turn }) {
@@ -218,10 +223,39 @@ class RolloutPage {
     return h("div", { class: "tools-row" },
       button(["Find ", h("kbd", {}, "/")], () => this.find.open()),
       copy,
+      this.#tokensButton(view),
       view.bytes <= BIGGEST_RAW
         ? button("Raw JSON", (event) => this.#toggleRaw(event.currentTarget), { "aria-expanded": "false" })
         : h("a", { class: "button", href: raw, download: "" }, `Download JSON (${bytes(view.bytes)})`),
       h("a", { class: "button", href: paths.page(this.id), download: "" }, "Download page"));
+  }
+
+  // Present if the rollout has exact tokens.
+  #tokensButton(view) {
+    if (!view.has_tokens) return null;
+    const toggle = () => (this.tokensPanel.hidden ? this.#showTokens(0, { noted: true }) : this.#hideTokens());
+    this.tokensButton = button("Tokens", toggle, { "aria-expanded": "false" });
+    return this.tokensButton;
+  }
+
+  #showTokens(branch, { noted = false } = {}) {
+    if (!this.tokens) {
+      this.tokens = new Tokens({
+        place: this.place, selected: (index) => this.#note({ tokens: index + 1 }),
+      });
+      this.tokensPanel.append(this.tokens.node);
+      this.parts.push(this.tokens);
+    }
+    this.tokensPanel.hidden = false;
+    this.tokensButton?.setAttribute("aria-expanded", "true");
+    this.tokens.show(branch);
+    if (noted) this.#note({ tokens: branch + 1 });
+  }
+
+  #hideTokens() {
+    this.tokensPanel.hidden = true;
+    this.tokensButton?.setAttribute("aria-expanded", "false");
+    this.#note({});
   }
 
   #toggleRaw(button) {

@@ -186,7 +186,8 @@ export class Steps {
     const tokens = step.input_tokens === undefined && step.output_tokens === undefined ? []
       : [["input tokens", count(step.input_tokens)], ["output tokens", count(step.output_tokens)]];
     const reward = step.reward === undefined || step.reward === null ? [] : [["reward", number(step.reward)]];
-    const figures = [...reward, ...timings, ...tokens];
+    const version = step.version ? [["policy version", step.version]] : [];
+    const figures = [...reward, ...timings, ...tokens, ...version];
     return figures.length ? h("dl", { class: "figures" }, figures.map(([name, value]) =>
       h("div", {}, h("dt", {}, name), h("dd", {}, value)))) : null;
   }

@@ -54,7 +54,7 @@ export class TurnNode {
   }
 
   #heading(number) {
-    const { tool, tool_call_id: call, is_error: isError } = this.turn;
+    const { tool, tool_call_id: call, is_error: isError, version } = this.turn;
     const back = this.turn.role === "tool" && call && this.seek
       ? quietButton("↑ call", () => this.seek(this.turn, call), { title: "Go to the call" })
       : null;
@@ -63,6 +63,8 @@ export class TurnNode {
       tool ? h("code", { class: "tool-name" }, tool) : null,
       isError ? h("span", { class: "turn-error" }, "error") : null,
       number ? h("span", { class: "turn-number" }, number) : null,
+      version ? h("span", { class: "turn-version", data: { tip: "The policy version that sampled this turn" } },
+        `version ${version}`) : null,
       back);
   }
 

@@ -42,6 +42,7 @@ def test_a_completed_rollout_has_its_numbers() -> None:
         "split": "test",
         "interaction_mode": "set_of_marks",
         "is_blocked": True,
+        "policy_versions": "7, 8",
     }
 
 
