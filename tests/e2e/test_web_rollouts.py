@@ -39,17 +39,17 @@ def test_a_training_rollout_leaves_trajectories_and_their_metrics(
 ) -> None:
     ended = roll_out(
         *(servers, tmp_path, "env_config.train_tasks=sites/train.jsonl"),
-        *("env_config.train_tasks_rollout_size=4", "env_config.server_size=4"),
+        *("env_config.train_tasks_rollout_size=2", "env_config.server_size=2"),
         f"context_config.interaction_mode={mode}",
     )
-    assert ended.coverage == "4 expected = 4 completed + 0 failed + 0 omitted + 0 unresolved"
+    assert ended.coverage == "2 expected = 2 completed + 0 failed + 0 omitted + 0 unresolved"
     iteration = Iteration(tmp_path)
     trajectories, metrics = iteration.trajectories, iteration.report.metrics
-    assert keys(trajectories) == [(0, 0), (1, 0), (2, 0), (3, 0)]
+    assert keys(trajectories) == [(0, 0), (1, 0)]
     assert rewards(trajectories) == dict.fromkeys(iteration.sampled, 1.0)
     steps = sum(len(each["steps"]) for each in trajectories)
-    assert (metrics.successes, metrics.success_rate, metrics.crashed) == (4, 1.0, 0)
-    assert (metrics.steps, metrics.avg_steps) == (steps, steps / 4)
+    assert (metrics.successes, metrics.success_rate, metrics.crashed) == (2, 1.0, 0)
+    assert (metrics.steps, metrics.avg_steps) == (steps, steps / 2)
     assert ended.headline["success_rate"] == 1.0
     check_pictures(tmp_path, trajectories)
 
