@@ -1,7 +1,7 @@
 """examples/grpo trains a tiny model on the CPU, and is killed: `make test-grpo` brings torch.
 
-The model has random weights, so what it says means nothing. Its environment rewards long words, and
-so every group has different rewards.
+The model has random weights, so what it says means nothing. Its environment rewards the share of
+vowels, so every group has different rewards, and there is something to learn.
 """
 
 import json
@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -25,20 +26,21 @@ APP = """
 from rollgym import ResourcesServer, Response, TaskRow, Verdict
 
 
-class WordServer(ResourcesServer[TaskRow, None]):
+class VowelServer(ResourcesServer[TaskRow, None]):
     async def verify(self, task: TaskRow, response: Response, state: None) -> Verdict:
-        longest = max(map(len, response.text.split()), default=0)
-        return Verdict(reward=longest / 10, success=longest > 3)
+        text = response.text.strip().lower()
+        share = sum(text.count(vowel) for vowel in "aeiou") / max(1, len(text))
+        return Verdict(reward=share, success=share > 0.5)
 """
 CONFIG = """
-words_resources_server:
+vowels_resources_server:
   resources_servers:
-    words: {entrypoint: app.py}
-words_simple_agent:
+    vowels: {entrypoint: app.py}
+vowels_simple_agent:
   responses_api_agents:
     simple_agent:
       entrypoint: app.py
-      resources_server: {type: resources_servers, name: words_resources_server}
+      resources_server: {type: resources_servers, name: vowels_resources_server}
       model_server: {type: responses_api_models, name: policy_model}
 """
 GENERATE = """
@@ -52,7 +54,7 @@ def generate_rows(count, seed):
 
 
 if __name__ == "__main__":
-    run_generator("Words.", generate_rows)
+    run_generator("Vowels.", generate_rows)
 """
 
 
@@ -70,11 +72,11 @@ class Training:
     def __init__(self, python: str, folder: Path) -> None:
         self.output = folder / "run"
         for name, text in (("app", APP), ("generate", GENERATE)):
-            place = folder / "resources_servers" / "words" / f"{name}.py"
+            place = folder / "resources_servers" / "vowels" / f"{name}.py"
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text)
         (place.parent / "configs").mkdir()
-        (place.parent / "configs" / "words.yaml").write_text(CONFIG)
+        (place.parent / "configs" / "vowels.yaml").write_text(CONFIG)
         self._folder = folder
         self._environment = {
             **os.environ,
@@ -84,18 +86,18 @@ class Training:
         }
         make = [python, "-m", "tests.vllm.make_models", str(folder / "models")]
         subprocess.run(make, cwd=ROOT, env=self._environment, check=True, timeout=PATIENCE)
-        asked = (
-            f"--output {self.output} --model {folder / 'models' / 'text'} --environment words "
-            "--steps 3 --groups 2 --group-size 4 --batch 4 --held-out 2 --repeats 2 "
-            "--concurrency 8 --max-tokens 12 --heat 1 --learning-rate 0.001 "
-            f"--model-port {free_port()} --pool-port {free_port()}"
+        self._options = (
+            f"--output {self.output} --model {folder / 'models' / 'text'} --environment vowels "
+            "--batch 32 --repeats 2 --heat 1 --learning-rate 0.002 "
+            f"--model-port {free_port()} --pool-port {free_port()} "
         )
-        self._command = [python, "-m", "examples.grpo", *asked.split()]
+        self._python = python
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, options: str) -> None:
+        command = [self._python, "-m", "examples.grpo", *(self._options + options).split()]
         self._process = subprocess.Popen(
-            self._command, cwd=self._folder, env=self._environment, stdout=sys.stderr
+            command, cwd=self._folder, env=self._environment, stdout=sys.stderr
         )
 
     def wait_for_steps(self, count: int) -> None:
@@ -151,11 +153,12 @@ def training(python: str, tmp_path: Path) -> Iterator[Training]:
 
 
 def test_a_killed_trainer_goes_on_and_trains_on_every_group_once(training: Training) -> None:
-    training.start()
+    options = "--steps 3 --groups 2 --group-size 4 --held-out 2 --concurrency 8 --max-tokens 12"
+    training.start(options)
     training.wait_for_steps(2)
     training.kill()
     made = len(training.metrics)
-    training.start()
+    training.start(options)
     assert training.finish() == 0, training.log
     metrics = training.metrics
     assert [line["step"] for line in metrics[-1:]] == [3]
@@ -172,3 +175,18 @@ def test_a_killed_trainer_goes_on_and_trains_on_every_group_once(training: Train
     assert sum(map(len, steps)) == len(set().union(*steps)) == 24
     for name in ("before", "after"):
         assert 0 <= json.loads((training.output / f"{name}.json").read_text())["success"] <= 1
+
+
+def test_the_policy_gets_better_at_what_is_rewarded(training: Training) -> None:
+    training.start(
+        "--steps 40 --groups 8 --group-size 8 --held-out 16 --concurrency 64 --max-tokens 16 "
+        "--checkpoint-every 20"
+    )
+    assert training.finish() == 0, training.log
+    rewards = [line["reward"] for line in training.metrics]
+    assert fmean(rewards[-5:]) > 1.4 * fmean(rewards[:5])
+    before, after = (
+        json.loads((training.output / f"{name}.json").read_text())["success"]
+        for name in ("before", "after")
+    )
+    assert after > before
