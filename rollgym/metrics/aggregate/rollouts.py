@@ -18,6 +18,8 @@ from rollgym.records import Completed
 TASK_INDEX = "_ng_task_index"
 ROLLOUT_INDEX = "_ng_rollout_index"
 _BOOKKEEPING = "_ng_"
+_NUMBERS = (int, float)
+"""A tuple, because a check against `int | float` takes three times as long."""
 
 Rollout = Mapping[str, Any]
 Tasks = Sequence[Sequence[Rollout]]
@@ -33,8 +35,10 @@ def number(value: object) -> float | None:
 
     An integer that is too large for a float becomes infinite.
     """
-    if not isinstance(value, int | float):
-        return None
+    return _as_float(value) if isinstance(value, _NUMBERS) else None
+
+
+def _as_float(value: float) -> float:
     try:
         return float(value) + 0.0  # -0.0 becomes 0.0, so that a minimum is unambiguous
     except OverflowError:
@@ -46,17 +50,16 @@ def numbers_of(rollout: Rollout) -> dict[str, float]:
     numbers: dict[str, float] = {}
     _add_numbers(numbers, rollout)
     response = rollout.get("response")
-    usage = response.get("usage") if isinstance(response, Mapping) else None
-    if isinstance(usage, Mapping):
+    usage = response.get("usage") if isinstance(response, dict) else None
+    if isinstance(usage, dict):
         _add_numbers(numbers, usage)
     return numbers
 
 
 def _add_numbers(numbers: dict[str, float], fields: Mapping[str, object]) -> None:
     for name, value in fields.items():
-        found = number(value)
-        if found is not None and not name.startswith(_BOOKKEEPING):
-            numbers[name] = found
+        if isinstance(value, _NUMBERS) and not name.startswith(_BOOKKEEPING):
+            numbers[name] = _as_float(value)
 
 
 def task_of(rollout: Rollout) -> int:
