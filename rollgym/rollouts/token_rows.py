@@ -50,6 +50,7 @@ class _Tokens(msgspec.Struct):
 
 
 _TOKENS = JsonDecoder(_Tokens)
+_NAMES = frozenset(TOKEN_FIELDS)
 
 
 class RolloutTokens(NamedTuple):
@@ -94,7 +95,7 @@ def rollout_tokens(result: bytes) -> RolloutTokens:
 
 def with_tokens_stored_once(response: Response) -> dict[str, Any]:
     """The fields of a row for a response with tokens on its items; {} for any other response."""
-    if not any(name in item for item in response.output for name in TOKEN_FIELDS):
+    if all(map(_NAMES.isdisjoint, response.output)):
         return {}
     turns = _logged(response).turns
     bare = [

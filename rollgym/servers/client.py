@@ -95,11 +95,12 @@ class ServerClient:
         """
         # A copy: parallel calls share the jar, and their answers change it.
         request = Request(method, path, body, dict(jar.cookies) if jar else NO_COOKIES)
-        seconds = seconds_left(within)
+        loop = asyncio.get_running_loop()
+        seconds = seconds_left(within, loop)
         if seconds <= 0:
             raise DeadlineError(f"{path} was not sent to {self.name}: the deadline has passed")
         try:
-            with Limit(seconds + grace):
+            with Limit(seconds + grace, loop):
                 answer = await self._send(request, seconds + grace)
                 if answer.parts is not None:
                     answer = await complete(answer)

@@ -60,12 +60,15 @@ def current_deadline() -> float | None:
     return _CURRENT.get().deadline
 
 
-def seconds_left(at_most: float) -> float:
-    """Seconds until the deadline, at most `at_most` and never below 0."""
+def seconds_left(at_most: float, loop: asyncio.AbstractEventLoop | None = None) -> float:
+    """Seconds until the deadline, at most `at_most` and never below 0.
+
+    `loop` is the running one, for a caller that knows it.
+    """
     deadline = _CURRENT.get().deadline
     if deadline is None:
         return at_most
-    left = deadline - asyncio.get_running_loop().time()
+    left = deadline - (loop or asyncio.get_running_loop()).time()
     if left >= at_most:
         return at_most
     return left if left > 0 else 0.0

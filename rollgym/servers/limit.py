@@ -20,14 +20,19 @@ class Limit:
     the limit expires at the same time.
     """
 
-    __slots__ = ("_cancelling", "_seconds", "_task", "_timer", "_watch", "expired", "expires")
+    __slots__ = (
+        *("_cancelling", "_loop", "_seconds", "_task", "_timer", "_watch"),
+        *("expired", "expires"),
+    )
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """`loop` is the running one, for a caller that knows it."""
         self._seconds = seconds
+        self._loop = loop
         self.expired = False
 
     def __enter__(self) -> "Limit":
-        loop = asyncio.get_running_loop()
+        loop = self._loop or asyncio.get_running_loop()
         task = asyncio.current_task(loop)
         if task is None:
             raise RuntimeError("a limit needs a task to cancel")

@@ -249,7 +249,10 @@ def _params(body: bytes) -> Row:
 
 
 def _asks_for_stream(params: Row) -> bool:
-    given = bytes(params.fields.get("stream", b"false"))
+    raw = params.fields.get("stream")
+    if raw is None:
+        return False
+    given = bytes(raw)
     if given not in (b"true", b"false", b"null"):
         raise ModelRequestError("`stream` must be true or false")
     return given == b"true"

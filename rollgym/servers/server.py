@@ -119,6 +119,8 @@ class Server:
         self.name = name
         self.config = config
         self.directory: ServerDirectory = NoServers() if directory is None else directory
+        self._timeout = config.request_timeout
+        self._largest_request = config.max_request_bytes
         self._routes: dict[str, tuple[str, Handler]] = {}
         self.route("GET", "/healthz", self._answer_health)
         self.route("GET", "/", self._answer_alive)
@@ -154,10 +156,10 @@ class Server:
         began, limit = time.perf_counter(), None
         try:
             handler = self._handler(request)
-            if seconds <= self.config.request_timeout:
+            if seconds <= self._timeout:
                 answer = await handler(request)
             else:
-                with Limit(self.config.request_timeout) as limit:
+                with Limit(self._timeout) as limit:
                     answer = await handler(request)
         except RefusedRequestError as error:
             answer = error_answer(error.status, str(error))
@@ -179,7 +181,7 @@ class Server:
 
     def _handler(self, request: Request) -> Handler:
         """The handler of the request's route. Raises RefusedRequestError."""
-        if len(request.body) > self.config.max_request_bytes:
+        if len(request.body) > self._largest_request:
             raise RefusedRequestError(413, self.too_large())
         method, handler = self._routes.get(request.path, ("", None))
         if handler is None:

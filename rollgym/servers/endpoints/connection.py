@@ -116,7 +116,7 @@ class EndpointConnection(asyncio.Protocol):
     def __init__(self) -> None:
         self.idle_since = 0.0
         self._transport: asyncio.Transport | None = None
-        self._parser: httptools.HttpResponseParser | None = None
+        self._parser = httptools.HttpResponseParser(self)  # of all responses, one after another
         self._response = EndpointResponse()
         self._limits = (0, 0)
         self._in_parts = self._paused = False
@@ -142,7 +142,6 @@ class EndpointConnection(asyncio.Protocol):
         self._response = EndpointResponse()
         self._limits = (longest_response, longest_error)
         self._in_parts = in_parts
-        self._parser = httptools.HttpResponseParser(self)
         self._waiter = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         try:
@@ -180,7 +179,7 @@ class EndpointConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._parser is None or (self._waiter is None and not self._in_parts):
+        if self._waiter is None and not self._in_parts:
             self.abort()  # there is no request to respond to
             return
         try:
@@ -208,7 +207,6 @@ class EndpointConnection(asyncio.Protocol):
         self._response.fields.append((name, value))
 
     def on_headers_complete(self) -> None:
-        assert self._parser is not None  # noqa: S101 - it is the caller
         self._response.status = self._parser.get_status_code()
         self._response.headers_complete = True
         if self._in_parts:
@@ -237,7 +235,6 @@ class EndpointConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def on_message_complete(self) -> None:
-        assert self._parser is not None  # noqa: S101 - it is the caller
         if self._response.status < 200:  # an interim response; the final one follows
             self._response = EndpointResponse()
             return

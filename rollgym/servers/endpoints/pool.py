@@ -17,7 +17,7 @@ with an error when it breaks off, or `request_timeout` after its beginning.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import msgspec
@@ -133,7 +133,9 @@ class EndpointPool(AsyncClosable):
                 if failures:
                     raise _error(method, path, tried, failures)
                 raise self._not_sent(method, path, slot.first)
-            response = await self._try(slot, method, path, body, deadline, in_parts=in_parts)
+            response = await self._try(
+                slot, method, path, body, deadline, clock=clock, in_parts=in_parts
+            )
             if isinstance(response, EndpointStream):
                 ends = min(deadline, clock() + self._settings.request_timeout)
                 return PoolStream(self, slot, response, f"{method} {slot.shown_url(path)}", ends)
@@ -154,9 +156,9 @@ class EndpointPool(AsyncClosable):
         body: bytes | None,
         deadline: float,
         *,
+        clock: Callable[[], float],
         in_parts: bool,
     ) -> bytes | EndpointStream | FailedTry:
-        clock = asyncio.get_running_loop().time
         started = clock()
         response: bytes | EndpointStream | FailedTry | None = None
         try:
