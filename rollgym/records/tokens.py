@@ -368,6 +368,8 @@ def _common(one: bytes, other: bytes) -> int:
 
 def _checked(name: str, ids: object) -> "array[int]":
     """Raises TokenError, which names the field."""
+    if isinstance(ids, array):
+        return ids
     if not isinstance(ids, list | tuple):
         raise TokenError(f"{name} is missing" if ids is None else f"{name} must be an array")
     try:

@@ -42,7 +42,15 @@ from rollgym.records import (
 )
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
-from rollgym.records.tokens import TOKEN_FIELDS, TokenLog, TokenSample, TokenTurn, TurnKind
+from rollgym.records.prompt_ids import PromptReader, decode_besides_prompt
+from rollgym.records.tokens import (
+    PROMPT_IDS,
+    TOKEN_FIELDS,
+    TokenLog,
+    TokenSample,
+    TokenTurn,
+    TurnKind,
+)
 from rollgym.records.version import PolicyTurn, TurnVersion, merged_version
 from rollgym.servers.client import EXCERPT, ServerClient, retry_after
 from rollgym.servers.endpoints.times import CallTimes
@@ -127,6 +135,7 @@ class Episode:
         self._last: Response | None = None
         self._takes_tokens = takes_tokens
         self._tokens = TokenLog()
+        self._prompts = PromptReader()
         self._token_items: dict[int, JsonObject] = {}
         self._turns: list[_EpisodeTurn] = []
         self._continued: tuple[JsonObject, JsonObject] | None = None
@@ -157,7 +166,7 @@ class Episode:
         finally:
             self.spent("model", began)
         try:
-            response = Response.of(_OBJECT.decode(answer.body))
+            response = Response.of(self._decoded(answer.body))
         except ValueError as error:
             raise ModelMalformedError(
                 f"the answer of {self._model.name} is not a JSON object: {error}"
@@ -244,7 +253,9 @@ class Episode:
 
     @property
     def last_tokens(self) -> Mapping[str, Any] | None:
-        """The tokens of the last turn, where its model server continues from tokens."""
+        """The tokens of the last turn, where its model server continues from tokens.
+
+        They are for a further request: the ids of the prompt may be JSON."""
         return self._continued[1] if self._continued else None
 
     @property
@@ -288,6 +299,12 @@ class Episode:
         whole = self.output if self.response is None else self.response.get("output") or ()
         return {id(item): place for place, item in enumerate(whole)}
 
+    def _decoded(self, answer: bytes) -> JsonObject:
+        """Raises ValueError."""
+        if self._takes_tokens:
+            return decode_besides_prompt(answer, _last_item)
+        return _OBJECT.decode(answer)
+
     def _take_tokens(self, response: Response) -> None:
         """Move the tokens of a turn from its item to the log."""
         self._continued, found = None, None
@@ -296,7 +313,10 @@ class Episode:
                 continue
             fields = {name: item.pop(name) for name in TOKEN_FIELDS if name in item}
             continues = item.pop(TAKES_TOKENS, False)
-            sample = TokenSample.of(fields)
+            prompt = fields.get(PROMPT_IDS)
+            if isinstance(prompt, msgspec.Raw):
+                prompt = self._prompts.read(prompt)
+            sample = TokenSample.of({**fields, PROMPT_IDS: prompt})
             if sample is not None:
                 found = sample, item
                 self._continued = (item, fields) if continues else None
@@ -428,6 +448,12 @@ class Episode:
         self.phases[phase] = self.phases.get(phase, 0.0) + ended - began
         if len(self._calls) < MOST_SPANS:
             self._calls.append((phase, began, ended, label))
+
+
+def _last_item(answer: JsonObject) -> object:
+    """The item of an answer that may have its tokens."""
+    output = answer.get("output")
+    return output[-1] if isinstance(output, list) and output else None
 
 
 def _kind(response: Response) -> TurnKind:

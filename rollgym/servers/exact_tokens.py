@@ -23,13 +23,12 @@ import msgspec
 
 from rollgym.records import ModelMalformedError, ModelRequestError
 from rollgym.records.decoding import JsonDecoder
+from rollgym.records.prompt_ids import decode_besides_prompt
 from rollgym.records.tokens import PROMPT_IDS, SAMPLED_IDS
 from rollgym.servers.final_answer import split_thinking
 from rollgym.servers.responses import JsonObject
 
 _OBJECT = JsonDecoder(dict[str, Any])
-_FIELDS = JsonDecoder(dict[str, msgspec.Raw])
-_VALUE = JsonDecoder()
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _ROOT = "/.."
 """Both servers have these routes beside `/v1`."""
@@ -177,14 +176,9 @@ def decoded_completion(answer: bytes) -> JsonObject:
     Raises ModelMalformedError.
     """
     try:
-        fields = _FIELDS.decode(answer)
-        prompt = fields.pop(PROMPT_IDS, None)
-        completion = {name: _VALUE.decode(raw) for name, raw in fields.items()}
+        return decode_besides_prompt(answer, lambda completion: completion)
     except msgspec.DecodeError as error:
         raise ModelMalformedError(f"the chat completion cannot be decoded: {error}") from error
-    if prompt is not None and bytes(prompt) != b"null":
-        completion[PROMPT_IDS] = prompt
-    return completion
 
 
 def _alternatives(request: Mapping[str, Any]) -> int:
