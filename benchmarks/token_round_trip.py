@@ -165,7 +165,8 @@ class Server:
         """The next tokens with their log probabilities."""
         asked = {"prompt": list(prompt), "n_predict": length, "seed": seed, "temperature": 1.0}
         answer = await self._ask("/../completion", {**asked, "n_probs": likeliest})
-        found: list[dict[str, Any]] = answer["completion_probabilities"]
+        # There are none where the model ends its turn at once.
+        found: list[dict[str, Any]] = answer.get("completion_probabilities", [])
         return found
 
     async def close(self) -> None:
@@ -198,6 +199,8 @@ async def differences(server: Server, branch: RolloutBranch, counts: Counter[str
         again = await server.sampled(ids[:start], end - start, branch.task)
         counts["turns"] += 1
         counts["tokens"] += end - start
+        if not again:
+            print("EMPTY", ids[start:end], file=__import__("sys").stderr, flush=True)
         for place, token in zip(range(start, end), again, strict=False):
             if token["id"] != ids[place]:
                 counts["turns with another id"] += 1
