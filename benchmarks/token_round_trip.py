@@ -165,7 +165,7 @@ class Server:
         """The next tokens with their log probabilities."""
         asked = {"prompt": list(prompt), "n_predict": length, "seed": seed, "temperature": 1.0}
         answer = await self._ask("/../completion", {**asked, "n_probs": likeliest})
-        # There are none where the model ends its turn at once.
+        # There are none for a reply that ends inside of a character.
         found: list[dict[str, Any]] = answer.get("completion_probabilities", [])
         return found
 
@@ -198,6 +198,7 @@ async def differences(server: Server, branch: RolloutBranch, counts: Counter[str
     for start, end in pieces(branch):
         again = await server.sampled(ids[:start], end - start, branch.task)
         counts["turns"] += 1
+        counts["turns without probabilities"] += not again
         counts["tokens"] += end - start
         if not again:
             print("EMPTY", ids[start:end], file=__import__("sys").stderr, flush=True)
@@ -224,16 +225,18 @@ async def _logprob(server: Server, ids: list[int], place: int) -> float | None:
 
 async def is_explained(server: Server, before: RolloutBranch, after: RolloutBranch) -> bool:
     """Whether two branches that part have the same text but for spaces and the end of a turn."""
-    at = after.left_at
-    old, new = before.input_ids[at:], after.input_ids[at:]
-    if after.reason == "prompt" or not old:
+    if after.reason == "prompt" or after.left_at == len(before.input_ids):
         return False
-    sampled, rewritten = [_bare(await server.text(each)) for each in (old, new)]
+    # Whole texts, because the branches may part inside of a character.
+    sampled, rewritten = [_bare(await server.text(each.input_ids)) for each in (before, after)]
     return rewritten.startswith(sampled)
 
 
 def _bare(text: str) -> str:
-    return "".join(text.replace("<|im_end|>", "").replace("<|endoftext|>", "").split())
+    """The text without what need not come back: spaces, ends, and parts of a character."""
+    for part in ("<|im_end|>", "<|endoftext|>", "\ufffd"):
+        text = text.replace(part, "")
+    return "".join(text.split())
 
 
 async def measure(url: str, name: str, rollouts: int, figures: Figures, **settings: Any) -> None:
@@ -270,6 +273,8 @@ async def measure(url: str, name: str, rollouts: int, figures: Figures, **settin
     if settings.get("continue_from_tokens"):
         report(f"tokens.{name}.breaks", sum(breaks.values()), "breaks", 0)
     report(f"tokens.{name}.sampled_tokens", counts["tokens"], "tokens")
+    unseen = counts["turns without probabilities"]
+    report(f"tokens.{name}.turns_without_probabilities", unseen, "turns")
     report(f"tokens.{name}.turns_with_another_id", counts["turns with another id"], "turns")
     report(f"tokens.{name}.tokens_out_of_sight", counts["tokens out of sight"], "tokens", 0)
     report(f"tokens.{name}.median_difference", median(found), "nat")
