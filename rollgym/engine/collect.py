@@ -209,7 +209,6 @@ class _Collection:
             wake=self._wake.set,
             now=self._loop.time,
         )
-        control.attach(self._steering, store.control_log)
         stop.listen(self._wake.set)
         self._live = isinstance(source, LiveSource)
         self._alone: OpenRollout | None = None
@@ -225,6 +224,7 @@ class _Collection:
         self._marks.note_blocked(self._supervisor.blocking(), where)
 
     async def _run(self) -> None:
+        self._steering.begin(self._store.control_log)
         self._observers.put(
             CollectionStarted(self._ledger.expected, self._ledger.groups, self._ledger.resumed)
         )

@@ -27,7 +27,7 @@ from rollgym.engine.stop import Stop, StopLevel
 from rollgym.engine.supervisor import Supervisor
 from rollgym.engine.work import Halt, OpenRollout
 from rollgym.records import DOLLAR
-from rollgym.store import Progress, Status
+from rollgym.store import ControlLog, Progress, Status
 
 
 class Steering:
@@ -65,7 +65,11 @@ class Steering:
         self._revision = -1
         self._deadline: float | None = None
         self._held_since: float | None = None
-        self.check_budget(control.budget)
+
+    def begin(self, log: ControlLog) -> None:
+        """Take control. Raises ValueError for a budget that cannot be kept, and StoreError."""
+        self.check_budget(self._control.budget)
+        self._control.attach(self, log)
 
     @property
     def held(self) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from rollgym.engine import RetryPolicy, admission, collect
 from rollgym.engine.concurrency import FixedLimit
+from rollgym.engine.early_end import EarlyEnd
 from rollgym.engine.supervisor import Supervisor
 from rollgym.engine.work import Halt, OpenRollout
 from rollgym.metrics import Metrics
@@ -141,7 +142,7 @@ def test_seeds_that_depend_on_when_they_are_drawn_are_found(
 
 @pytest.mark.campaign
 def test_a_drain_without_an_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Collection, "_end_draining", lambda _self: None)
+    monkeypatch.setattr(EarlyEnd, "_end_draining", lambda _self: None)
     assert_found(3, "to end after stop 1")
 
 
@@ -174,7 +175,7 @@ def test_a_resume_under_another_identity_is_found(monkeypatch: pytest.MonkeyPatc
 def test_metrics_that_count_a_replaced_outcome_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Metrics, "retract", lambda _self, _outcome: None)
+    monkeypatch.setattr(Metrics, "retract", lambda _self, _outcome, _successor: None)
     assert_found(2, "and on disk there is .*Summary")
 
 

@@ -53,6 +53,7 @@ class Chapter:
         self.opened = False
         self.seconds = 0.0
         self.complaints: list[str] = []
+        self.changes: list[str] = []
         self.fault: str | None = None
         self.torn = False
         self.refusal: Refusal | None = None

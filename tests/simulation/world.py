@@ -5,7 +5,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from rollgym.engine import admission
-from rollgym.store import merge_runs
+from rollgym.store import merge_runs, read_changes
 from tests.simulation.command import intrude
 from tests.simulation.counting import recount
 from tests.simulation.disk import SimulatedDisk
@@ -57,6 +57,7 @@ class World:
             chapter.refusal = intrude(self._plan, directory, life.intrusion)
         Process(self._plan, storage, chapter, self._make_disk).live()
         chapter.after_bytes = read_bytes(directory)
+        chapter.changes = [f"{each.time} {each}" for each in read_changes(directory)]
         return chapter
 
     def _make_fork(self) -> None:

@@ -16,7 +16,9 @@ PROMISE = 1
 
 def check_lasting(story: Story) -> None:
     lasting: dict[bytes, str] = {}
+    changes: set[str] = set()
     for chapter in story.chapters:
+        _keeps_changes(chapter, changes)
         _acknowledges_only_what_is_synced(chapter)
         _only_appends(chapter)
         _starts_only_what_has_no_outcome(chapter)
@@ -65,6 +67,17 @@ def _keeps(chapter: Chapter, lasting: dict[bytes, str]) -> None:
             PROMISE,
             f"a record {why} is not on disk after life {chapter.number}: {line!r}",
         )
+
+
+def _keeps_changes(chapter: Chapter, changes: set[str]) -> None:
+    """What a life that returned had in its control log stays there."""
+    require(
+        changes <= set(chapter.changes),
+        PROMISE,
+        f"life {chapter.number} lost changes: {changes - set(chapter.changes)}",
+    )
+    if chapter.coverage is not None:
+        changes.update(chapter.changes)
 
 
 def _starts_only_what_has_no_outcome(chapter: Chapter) -> None:
