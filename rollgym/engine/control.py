@@ -250,8 +250,8 @@ class Control:
             raise ValueError("a deadline must be a finite time")
         if deadline == self.deadline:
             return
-        shown = {} if deadline is None else {"time": describe_time(deadline)}
-        self._note("deadline", by, deadline=deadline, **shown)
+        moment = "none" if deadline is None else describe_time(deadline)
+        self._note("deadline", by, time=moment, unix=deadline)
         self.deadline = deadline
         self._changed()
 
