@@ -7,7 +7,8 @@ machine. So no outcome passes through Ray's object store, and the nodes need no 
 their connection breaks. A replacement is a new actor, which Ray places on another node where there
 is room; until then it waits.
 
-*A local cluster* listens on loopback, has a token of its own, and ends with the collection.
+*A local cluster* ends with the collection. Ray lets it listen beyond loopback too, so it has a
+token of its own.
 
 *Code.* The nodes need rollgym of the same version. Plug-ins are found at the path that they have at
 the driver, or else among those of the node: bundled ones, and those in its working directory, which
@@ -27,14 +28,15 @@ import msgspec
 
 from rollgym.cluster.launchers import Launched, Launcher
 from rollgym.cluster.process import Ticket, serve
+from rollgym.cluster.ray_nodes import address_of, living_nodes, own_address
 from rollgym.cluster.ray_servers import RayServerPlaces
 from rollgym.cluster.settings import ClusterSettings
 from rollgym.engine import run
+from rollgym.servers.config.instances import LOOPBACK
 from rollgym.servers.launch.records import StartError
 
 KILL_TIMEOUT = 5.0
 _MODE, _TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
-_LOOPBACK = "127.0.0.1"
 
 
 class RayWorker:
@@ -44,7 +46,7 @@ class RayWorker:
         """Run attempts for the driver of a ticket until it ends."""
         import ray  # noqa: PLC0415 - only with `launcher=ray`
 
-        node = ray.util.get_node_ip_address()
+        node = own_address(ray)
         read = msgspec.json.decode(ticket, type=Ticket)
         return run(serve(msgspec.structs.replace(read, node=node))) or "the driver ended it"
 
@@ -88,11 +90,12 @@ async def ray_cluster(settings: ClusterSettings) -> AsyncIterator[RayPlaces]:
 
 
 def _places_of(ray: Any, settings: ClusterSettings) -> RayPlaces:
-    host = ray.util.get_node_ip_address()
+    host = own_address(ray)
     workers = settings.processes or _places(ray, settings.ray_cpus_per_worker)
-    is_spread = any(node["NodeManagerAddress"] != host for node in _nodes(ray))
+    is_spread = any(address_of(node) != host for node in living_nodes(ray))
     launcher = _RayActors(ray, settings.ray_cpus_per_worker)
-    servers = RayServerPlaces(ray, host if is_spread else None)
+    is_local = settings.ray_address is None
+    servers = RayServerPlaces(ray, host if is_spread else None, LOOPBACK if is_local else None)
     return RayPlaces(workers, launcher, servers, host, is_spread)
 
 
@@ -110,7 +113,6 @@ def _connect(ray: Any, settings: ClusterSettings) -> None:
             address="local",
             num_cpus=None if cpus is None else max(1, round(cpus)),
             include_dashboard=False,
-            _node_ip_address=_LOOPBACK,
             **quiet,
         )
     except Exception as error:
@@ -123,17 +125,13 @@ def _connect(ray: Any, settings: ClusterSettings) -> None:
 
 def _places(ray: Any, cpus: float) -> int:
     """How many workers the CPUs of the nodes have room for."""
-    resources = (node["Resources"] for node in _nodes(ray))
+    resources = (node["Resources"] for node in living_nodes(ray))
     places = sum(int(each.get("CPU", 0.0) // cpus) for each in resources)
     if not places:
         raise StartError(
             f"no node of the Ray cluster has {cpus:g} CPUs for a worker: lower ray_cpus_per_worker"
         )
     return places
-
-
-def _nodes(ray: Any) -> list[dict[str, Any]]:
-    return [node for node in ray.nodes() if node["Alive"]]
 
 
 class _RayActors:

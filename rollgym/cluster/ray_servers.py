@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 import rollgym
+from rollgym.cluster.ray_nodes import own_address
 from rollgym.servers.config.instances import Address, ServerInstance
 from rollgym.servers.isolation.process import describe_exit
 from rollgym.servers.launch.addresses import ReservedPort
@@ -61,11 +62,12 @@ class ProcessEvent(msgspec.Struct, frozen=True):
 class RayServer:
     """An actor: the place of one process of a server. Its name is what the dashboard shows."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str | None) -> None:
+        """`address` is where the server listens; None is the address of the node."""
         import ray  # noqa: PLC0415 - only with `launcher=ray`
 
-        self._port = ReservedPort(Address(ray.util.get_node_ip_address(), 0))
-        self._node = f"{os.uname().nodename}"
+        self._port = ReservedPort(Address(address or own_address(ray), 0))
+        self._node = os.uname().nodename
         self._process: subprocess.Popen[bytes] | None = None
 
     def report(self) -> bytes:
@@ -145,26 +147,36 @@ def _line(text: str) -> ProcessEvent:
 
 
 class RayServerPlaces:
-    """Finds places for servers. `host` is the launcher's address for nodes on other machines."""
+    """Finds places for servers. `host` is the launcher's address for nodes on other machines.
 
-    def __init__(self, ray: Any, host: str | None) -> None:
+    `address` is where all servers listen; None is the address of their node.
+    """
+
+    def __init__(self, ray: Any, host: str | None, address: str | None) -> None:
         self.host = host
         self._ray = ray
+        self._address = address
 
     def place(
         self, instance: ServerInstance, number: int, moved: Callable[[Address], None]
     ) -> "RayPlace":
         """A place for a process of a server. `moved` is called with each new address."""
-        return RayPlace(self._ray, instance, number, moved)
+        return RayPlace(self._ray, instance, number, moved, self._address)
 
 
 class RayPlace:
     """The place of one process of a server, and those that replace it."""
 
     def __init__(
-        self, ray: Any, instance: ServerInstance, number: int, moved: Callable[[Address], None]
+        self,
+        ray: Any,
+        instance: ServerInstance,
+        number: int,
+        moved: Callable[[Address], None],
+        address: str | None,
     ) -> None:
         self._ray = ray
+        self._address = address
         self._resources = dict(instance.ray_resources)
         self._name = instance.name
         self._title = f"{instance.name} {number}" if instance.processes > 1 else instance.name
@@ -194,7 +206,7 @@ class RayPlace:
                 max_concurrency=THREADS,
                 scheduling_strategy="SPREAD",
             )
-            .remote()
+            .remote(self._address)
         )
         try:
             encoded = await asyncio.wrap_future(self._actor.report.remote().future())

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from rollgym.cluster.ray_nodes import address_of, living_nodes, own_address
 from rollgym.servers.launch.records import StartError
 from webgym.browser.settings import TOKEN_VARIABLE
 from webgym.rollout.embedded import EmbeddedProgram, EmbeddedServer
@@ -32,7 +33,7 @@ class RayBrowserNode:
 
         arguments = (
             *("serve", "--role", "node", "--master", master, "--capacity", str(sessions)),
-            *("--host", ray.util.get_node_ip_address(), "--port", "{port}"),
+            *("--host", own_address(ray), "--port", "{port}"),
             *(part for each in allowed for part in ("--allow-network", each)),
         )
         variables = {TOKEN_VARIABLE: token} if token else {}
@@ -63,8 +64,8 @@ async def browsers_on_ray(
 
     actor = ray.remote(RayBrowserNode)
     placed: dict[str, Any] = {}
-    for node in (each for each in ray.nodes() if each["Alive"]):
-        name, address = node["NodeID"], node["NodeManagerAddress"]
+    for node in living_nodes(ray):
+        name, address = node["NodeID"], address_of(node)
         placed[name] = actor.options(
             name=f"rollgym browsers on {address} ({name[:6]})",
             num_cpus=0,

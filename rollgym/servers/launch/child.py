@@ -18,15 +18,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
+import msgspec
+
 from rollgym.engine import done_before, run
-from rollgym.servers.config.plugins import located
+from rollgym.servers.config.instances import ServerInstance
+from rollgym.servers.config.plugins import load_server_class, located
 from rollgym.servers.config.problems import ConfigError
+from rollgym.servers.endpoints.settings import divided_limits, smallest_limit
 from rollgym.servers.isolation.child import end_with_parent, take_standard_streams
 from rollgym.servers.launch.addresses import Directory
 from rollgym.servers.launch.local_server import STOP_TIMEOUT, LocalServer, make_server
 from rollgym.servers.launch.logs import log_to
 from rollgym.servers.launch.records import Moved, StartError, StartRequest, StartResult
 from rollgym.servers.replicas import ReplicaRoute
+from rollgym.servers.server import ServerKind
 
 NOT_STARTED = 1
 
@@ -48,7 +53,8 @@ def main() -> NoReturn:
 async def _serve(request: StartRequest, launcher: "ParentProcess", results: BinaryIO) -> int:
     directory = Directory(request.urls, request.tokens)
     try:
-        server = make_server(located(request.instance, Path.cwd()), directory)
+        instance = located(request.instance, Path.cwd())
+        server = make_server(_with_own_limits(instance, request), directory)
         result = StartResult.of(server, request.instance.settings)
         token = request.tokens.get(request.instance.name)
         route = _route(request, directory)
@@ -67,6 +73,24 @@ async def _serve(request: StartRequest, launcher: "ParentProcess", results: Bina
     finally:
         await directory.close()
     return 0
+
+
+def _with_own_limits(instance: ServerInstance, request: StartRequest) -> ServerInstance:
+    """The instance with this replica's part of the limits of its endpoints. Raises StartError.
+
+    A model that each replica has in its own memory has its own limits.
+    """
+    count = len(request.urls[instance.name])
+    if instance.kind is not ServerKind.MODEL or count == 1 or load_server_class(instance).once:
+        return instance
+    least = smallest_limit(instance.settings)
+    if least is not None and least < count:
+        raise StartError(
+            f"{instance.name}: max_concurrency is {least}, and its {count} processes would have "
+            f"more requests together: lower `processes` to at most {least}"
+        )
+    settings = divided_limits(instance.settings, request.replica, count)
+    return msgspec.structs.replace(instance, settings=settings)
 
 
 def _route(request: StartRequest, directory: Directory) -> ReplicaRoute | None:

@@ -223,6 +223,8 @@ async def check_health(
 async def _health(
     url: str, record: InstanceRecord, session: aiohttp.ClientSession, token: str | None
 ) -> str:
+    if not url:
+        return "no address yet"
     is_external = record.status is ServerStatus.EXTERNAL
     headers = {} if is_external else bearer(token)
     try:

@@ -1,5 +1,6 @@
 """Several processes of one server: their sessions, their addresses, and the loss of one."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -11,7 +12,7 @@ from rollgym.records import EnvironmentSessionError, RolloutError, ToolError
 from rollgym.servers import CookieJar, Http, ServerClient, http_session
 from rollgym.servers.config.loading import RunConfig, load_config
 from rollgym.servers.launch.fleet import started_in_process
-from rollgym.servers.launch.records import ServerStatus
+from rollgym.servers.launch.records import ServerStatus, StartError
 from tests.integration.servers.launch.probe import ProbeRun, ask, until
 
 ROOT = Path(__file__).parents[4]
@@ -94,3 +95,31 @@ def test_a_server_goes_on_without_a_process_that_is_not_restarted_any_more(
 
     run(scenario())
     assert told[0].endswith("1 of the 2 processes of many go on")
+
+
+def test_the_limit_of_an_endpoint_is_that_of_all_replicas(tmp_path: Path) -> None:
+    def model(limit: int) -> RunConfig:
+        part = "+policy_model.responses_api_models.openai_model"
+        given = [f"{part}.max_concurrency={limit}", f"{part}.processes=2"]
+        named = "responses_api_models/openai_model/configs/openai_model.yaml"
+        url = "+policy_base_url=http://127.0.0.1:9/v1"
+        about = [url, "+policy_api_key=none", "+policy_model_name=none"]
+        arguments = [f"+config_paths=[{ROOT / named}]", *about, *given]
+        return load_config(arguments, tmp_path, listening=False)
+
+    async def limits() -> list[int]:
+        async with started_in_process(model(5)) as servers, http_session() as session:
+            found = []
+            for url in servers.records()[0].urls:
+                one = ServerClient("policy_model", [Http(url, session)])
+                answer = await one.call("/healthz", b"", error=ToolError, method="GET")
+                found.append(json.loads(answer.body)["endpoints"][0]["limit"])
+            return found
+
+    async def too_many() -> None:
+        async with started_in_process(model(1)):
+            pass
+
+    assert run(limits()) == [3, 2]
+    with pytest.raises(StartError, match="max_concurrency is 1, and its 2 processes"):
+        run(too_many())
