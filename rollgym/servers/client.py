@@ -57,8 +57,9 @@ class ServerClient:
         """
         if self._alone is not None:
             return self
-        named = self.replicas.numbered(cookies.get(route_cookie(self.name), ""))
-        return _ReplicaClient(self, named or self.replicas.choose())
+        named = self.replicas.number_in(cookies.get(route_cookie(self.name), ""))
+        replica = self.replicas.choose() if named is None else self.replicas.all[named]
+        return _ReplicaClient(self, replica)
 
     def move(self, transports: Sequence[Transport]) -> None:
         """Replicas have other addresses now; their number stays."""

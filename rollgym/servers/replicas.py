@@ -118,10 +118,10 @@ class Replicas:
         turns = candidates[start:] + candidates[:start]
         return min(turns, key=lambda replica: replica.sessions)
 
-    def numbered(self, number: str) -> Replica | None:
-        """The replica that a cookie names."""
-        known = number.isdecimal() and len(number) < 6 and int(number) < len(self.all)
-        return self.all[int(number)] if known else None
+    def number_in(self, cookie: str) -> int | None:
+        """The number of the replica that a cookie names; None where there is none."""
+        known = cookie.isdecimal() and len(cookie) < 6 and int(cookie) < len(self.all)
+        return int(cookie) if known else None
 
     async def any_answers(self) -> bool:
         """Ask all for their health; whether one of them can work."""
@@ -141,14 +141,14 @@ class ReplicaRoute:
 
     def __init__(self, client: "ServerClient", number: int) -> None:
         self._client = client
-        self._number = str(number)
+        self._number = number
         self._cookie = route_cookie(client.name)
 
     def mark(self, answer: Answer) -> Answer:
         """The answer, whose session is at this replica if it has one."""
         if not answer.cookies or self._cookie in answer.cookies:
             return answer
-        cookies = {**answer.cookies, self._cookie: self._number}
+        cookies = {**answer.cookies, self._cookie: str(self._number)}
         return msgspec.structs.replace(answer, cookies=cookies)
 
     async def pass_on(self, request: Request) -> Answer | None:
@@ -156,7 +156,8 @@ class ReplicaRoute:
 
         Where that one gives no answer, its session is lost.
         """
-        if request.cookies.get(self._cookie, self._number) == self._number:
+        named = self._client.replicas.number_in(request.cookies.get(self._cookie, ""))
+        if named is None or named == self._number:
             return None
         other = self._client.one(request.cookies)
         try:

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -177,6 +179,15 @@ class RayCluster:
                 continue  # it has ended
             if int(session) in sessions and state != "Z":
                 yield int(entry.name), sessions[int(session)], command
+
+
+def finals(journal: Path) -> list[tuple[int, int]]:
+    """The outcomes in a journal; a torn last line is none."""
+    if not journal.exists():
+        return []
+    whole, _, _torn = journal.read_bytes().rpartition(b"\n")
+    lines = map(msgspec.json.decode, whole.splitlines())
+    return [(line["task"], line["repeat"]) for line in lines if line["final"]]
 
 
 def _identity(folder: Path) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.ray.cluster import ROOT, RayCluster, can_hide, driver, wait_until
+from tests.ray.cluster import ROOT, RayCluster, can_hide, driver, finals, wait_until
 
 ROUNDS = int(os.environ.get("ROLLGYM_RAY_ROUNDS", "2"))
 REPEATS = 60
@@ -62,13 +62,7 @@ class Run:
         ]
 
     def finals(self) -> list[tuple[int, int]]:
-        """The outcomes in the journal; a torn last line is none."""
-        journal = self.folder / "rollouts.run" / "journal.jsonl"
-        if not journal.exists():
-            return []
-        whole, _, _torn = journal.read_bytes().rpartition(b"\n")
-        lines = map(msgspec.json.decode, whole.splitlines())
-        return [(line["task"], line["repeat"]) for line in lines if line["final"]]
+        return finals(self.folder / "rollouts.run" / "journal.jsonl")
 
     def rows(self) -> Counter[tuple[int, int]]:
         rows = map(msgspec.json.decode, self.output.read_bytes().splitlines())
@@ -109,9 +103,9 @@ def test_nothing_is_lost_or_doubled_when_workers_nodes_and_the_driver_are_killed
     with driver(cluster, run.folder, run.command) as second:
         assert second.wait(300) == 0, (run.folder / "driver-1.log").read_text()
 
-    finals = run.finals()
-    assert len(finals) == len(set(finals)) == EXPECTED
-    assert finals[: len(before)] == before
+    after = run.finals()
+    assert len(after) == len(set(after)) == EXPECTED
+    assert after[: len(before)] == before
     assert len(run.rows()) == EXPECTED
     assert set(run.rows().values()) == {1}
     assert set(run.kinds()) <= {"worker"}

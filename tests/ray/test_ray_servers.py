@@ -14,10 +14,11 @@ import msgspec
 import pytest
 
 from tests.ports import free_port
-from tests.ray.cluster import ROOT, RayCluster, driver, wait_until
+from tests.ray.cluster import ROOT, RayCluster, driver, finals, wait_until
 
 REPEATS = 30
 EXPECTED = 5 * REPEATS
+JOURNAL = Path("out.run/journal.jsonl")
 TOKEN = "a-token-for-the-servers"
 INPUT = ROOT / "resources_servers/example_multi_step/data/example.jsonl"
 CONFIGS = (
@@ -141,26 +142,17 @@ def _actors(cluster: RayCluster) -> list[int]:
     return cluster.processes_called("ray::RayServer") + cluster.processes_called("ray::serve ")
 
 
-def _finals(folder: Path) -> list[tuple[int, int]]:
-    journal = folder / "out.run" / "journal.jsonl"
-    if not journal.exists():
-        return []
-    whole, _, _torn = journal.read_bytes().rpartition(b"\n")
-    lines = map(msgspec.json.decode, whole.splitlines())
-    return [(line["task"], line["repeat"]) for line in lines if line["final"]]
-
-
 def _wait_for(folder: Path, count: int, running: "subprocess.Popen[bytes]") -> None:
     def reached() -> bool:
         assert running.poll() is None, _said(folder)
-        return len(_finals(folder)) >= count
+        return len(finals(folder / JOURNAL)) >= count
 
     wait_until(reached, f"{count} finished rollouts")
 
 
 def _expect_all(folder: Path) -> None:
-    finals = _finals(folder)
-    assert len(finals) == len(set(finals)) == EXPECTED
+    found = finals(folder / JOURNAL)
+    assert len(found) == len(set(found)) == EXPECTED
     failures = map(msgspec.json.decode, (folder / "out_failures.jsonl").read_bytes().splitlines())
     kinds = Counter(row["_ng_failure_class"] for row in failures)
     assert set(kinds) <= {"agent", "environment", "tool", "model_unavailable", "worker"}

@@ -17,6 +17,7 @@ from tests.integration.servers.launch.probe import ProbeRun, ask, until
 
 ROOT = Path(__file__).parents[4]
 NAME = "example_session_state_mgmt_resources_server"
+ROUTE = f"replica_{NAME}"
 TASK = {"initial_count": 3, "expected_count": 5}
 
 
@@ -56,6 +57,10 @@ def test_a_session_is_found_through_the_address_of_any_replica(tmp_path: Path) -
                 await add(first, jar, 1)
                 await add(second, jar, 1)
                 assert await counted(first, jar) == await counted(second, jar) == "5"
+
+            for odd in ("00", "7", "-1", "x"):  # such requests stay where they are
+                changed = CookieJar(jars[0].cookies | {ROUTE: odd})
+                assert await counted(first, changed) == "5"
 
             there = servers.client(NAME).one(jars[1].cookies)
             assert record.pids[1] is not None
