@@ -1,1 +1,1 @@
-"""Collections whose attempts run in many processes, on this machine or on a Ray cluster; servers there."""
+"""Attempts and servers in many processes, on this machine or on a Ray cluster."""

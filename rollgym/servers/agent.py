@@ -192,13 +192,7 @@ class AgentServer(Server):
     async def _seed(self, row: Row, episode: Episode) -> None:
         began = time.perf_counter()
         try:
-            answer = await episode.resources.call(
-                "/seed_session",
-                row.raw,
-                error=EnvironmentSessionError,
-                jar=episode.resources_jar,
-                within=self.config.seed_timeout,
-            )
+            answer = await self._seeded(row, episode)
         except RolloutError as error:
             await self._recovery.wait_for(episode.resources.whole, error)
             raise
@@ -207,6 +201,23 @@ class AgentServer(Server):
         episode.closable = CLOSABLE_HEADER in answer.headers
         if marked := answer.headers.get(PARALLEL_HEADER):
             episode.parallel_tools = frozenset(marked.split(","))
+
+    async def _seeded(self, row: Row, episode: Episode) -> Answer:
+        """Seed a session, at another replica where the first one is not there."""
+        while True:
+            try:
+                return await episode.resources.call(
+                    "/seed_session",
+                    row.raw,
+                    error=EnvironmentSessionError,
+                    jar=episode.resources_jar,
+                    within=self.config.seed_timeout,
+                )
+            except RolloutError:
+                other = episode.resources.whole.one()
+                if not episode.resources.is_lost or other.is_lost:
+                    raise
+                episode.resources = other
 
     async def _verify(self, row: Row, response: dict[str, Any], episode: Episode) -> bytes:
         began = time.perf_counter()
