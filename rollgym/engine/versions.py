@@ -20,15 +20,16 @@ from rollgym.records import Outcome
 from rollgym.records.version import PolicyTurn, TurnVersion
 
 _OutcomeT = TypeVar("_OutcomeT", bound=Outcome)
-MARGIN = 0.001
-"""Seconds for what runs between two readings of a clock."""
+NEGLIGIBLE = 0.001
+"""Seconds of lateness that `MARGIN` covers."""
+MARGIN = 0.003
+"""Seconds for the lateness that is neglected, and what runs between two readings of a clock."""
 _DIGITS = 6
-_NEGLIGIBLE = 10.0**-_DIGITS
 
 
 def begun_late(outcome: _OutcomeT, seconds: float) -> _OutcomeT:
     """The outcome of work that may have begun up to `seconds` after what its turns count from."""
-    if seconds < _NEGLIGIBLE or all(map(_cannot_be_labelled, outcome.turns)):
+    if seconds < NEGLIGIBLE or all(map(_cannot_be_labelled, outcome.turns)):
         return outcome
     turns = tuple(
         turn
@@ -41,7 +42,7 @@ def begun_late(outcome: _OutcomeT, seconds: float) -> _OutcomeT:
 
 def begun_after(outcome: _OutcomeT, seconds: float) -> _OutcomeT:
     """The outcome of work that waited this long after what its turns are to count from."""
-    if seconds < _NEGLIGIBLE or all(map(_cannot_be_labelled, outcome.turns)):
+    if seconds < NEGLIGIBLE or all(map(_cannot_be_labelled, outcome.turns)):
         return outcome
     turns = tuple(
         turn

@@ -193,6 +193,8 @@ def body_version(answer: Mapping[str, Any]) -> TurnVersion:
     - `policy_versions`: `[["7", 12], ["8", 30]]`, in the order of the sampled tokens.
     - `policy_version`: one version.
     """
+    if "policy_version" not in answer and "policy_versions" not in answer:
+        return UNKNOWN  # the usual case, of every call
     parts = answer.get("policy_versions")
     if isinstance(parts, list) and parts and len(parts) <= MOST_PARTS:
         read = [_part(part) for part in parts]

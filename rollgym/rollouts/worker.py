@@ -39,7 +39,13 @@ from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
 from rollgym.rollouts.signs import signs_of
 from rollgym.rollouts.token_rows import with_tokens_stored_once
-from rollgym.servers.agent import MODELS_HEADER, PHASES_HEADER, SECONDS_HEADER, UNVERIFIED
+from rollgym.servers.agent import (
+    MODELS_HEADER,
+    PHASES_HEADER,
+    SECONDS_HEADER,
+    TURNS_HEADER,
+    UNVERIFIED,
+)
 from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import RolloutProgress, ending_time, working_for
 from rollgym.servers.exchange import Answer
@@ -50,6 +56,7 @@ _FIELDS = JsonDecoder(dict[str, msgspec.Raw])
 _PHASES = JsonDecoder(dict[str, float])
 _MODELS = JsonDecoder(tuple[ModelUse, ...])
 _TURNS = JsonDecoder(tuple[PolicyTurn, ...])
+NO_HEADERS: Mapping[str, str] = {}
 _MARKS = frozenset((rows.FAILURE_CLASS, rows.FAILURE_TERMINAL, rows.NO_PERSIST))
 
 
@@ -122,7 +129,7 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     except RowError as error:
         raise VerifierError(f"the verified row cannot be read: {error}") from error
     if skipped:
-        turns = take_turns(added)
+        turns = take_turns(added, answer.headers)
         response = _readable_response(added)
         return Omitted(
             OmitReason.SKIPPED,
@@ -141,7 +148,7 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     if rows.TOKENS not in added:  # an agent of another program
         moved = with_tokens_stored_once(response)
         added |= {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in moved.items()}
-    usage, turns = response.usage, take_turns(added)
+    usage, turns = response.usage, take_turns(added, answer.headers)
     success = _success(sent, answered, by_reward=reward >= success_threshold)
     signs = signs_of(sent.fields.get(rows.PARAMS), response, added, success=success)
     return Completed(
@@ -181,7 +188,7 @@ def _unscored(
 ) -> Failed:
     """The failure of a rollout that has a finished response but no verdict."""
     kept = {name: raw for name, raw in added.items() if name not in (rows.REWARD, rows.SUCCESS)}
-    turns = take_turns(kept)
+    turns = take_turns(kept, headers)
     response = _readable_response(kept)
     if response is None:
         kept.pop(rows.RESPONSE, None)
@@ -274,9 +281,13 @@ def _models(sent: str | msgspec.Raw | None, response: Response | None) -> tuple[
     return (ModelUse(str(response.raw.get("model") or ""), usage=response.usage),)
 
 
-def take_turns(fields: dict[str, msgspec.Raw]) -> tuple[PolicyTurn, ...]:
-    """Take the turns of the policy out of the fields."""
-    sent = fields.pop(rows.TURNS, None)
+def take_turns(
+    fields: dict[str, msgspec.Raw], headers: Mapping[str, str] = NO_HEADERS
+) -> tuple[PolicyTurn, ...]:
+    """The turns of the policy, of which those among the fields are taken out."""
+    sent: str | msgspec.Raw | None = fields.pop(rows.TURNS, None)
+    if sent is None:
+        sent = headers.get(TURNS_HEADER)
     try:
         return _TURNS.decode(sent) if sent is not None else ()
     except msgspec.DecodeError:

@@ -47,12 +47,14 @@ from rollgym.servers.server import (
     ServerRef,
     decode_object,
 )
-from rollgym.servers.spans import SPANS_HEADER, encode_spans
+from rollgym.servers.spans import LONGEST_HEADER, SPANS_HEADER, encode_spans
 from rollgym.servers.verification import KEPT, Verification
 from rollgym.store.settings import Setting
 
 PHASES_HEADER = "x-rollgym-phases"
 MODELS_HEADER = "x-rollgym-models"
+TURNS_HEADER = "x-rollgym-turns"
+"""The turns of the policy, if a header can have them; else they are in the row."""
 SECONDS_HEADER = "x-rollgym-seconds"
 """The duration of the whole episode."""
 UNVERIFIED = "unverified"
@@ -60,6 +62,7 @@ UNVERIFIED = "unverified"
 CLOSING_TIMEOUT = 5.0
 CLOSING_WAIT = 1.0
 AGGREGATE_TIMEOUT = 600.0
+_ENCODER = msgspec.json.Encoder()
 
 
 class AgentConfig(ServerConfig):
@@ -247,8 +250,9 @@ class AgentServer(Server):
         fields = dict(episode.row_fields)
         if tokens := episode.token_turns:
             fields[ROW_FIELD] = tokens
-        if turns := episode.turns:
-            fields[TURNS_FIELD] = turns
+        turns = _ENCODER.encode(episode.turns)
+        if in_body := len(turns) > LONGEST_HEADER or not turns.isascii():
+            fields[TURNS_FIELD] = msgspec.Raw(turns)
         if fields:
             body = Row.parse(body).with_fields(fields).raw
         phases = msgspec.json.encode(episode.phases).decode()
@@ -261,6 +265,8 @@ class AgentServer(Server):
             MODELS_HEADER: models,
             SECONDS_HEADER: seconds,
         }
+        if not in_body:
+            headers[TURNS_HEADER] = turns.decode()
         return Answer(200, body, headers=headers)
 
     async def _answer_responses(self, request: Request) -> Answer:

@@ -37,7 +37,7 @@ from rollgym.servers import (
     ServerRef,
     TaskRow,
 )
-from rollgym.servers.agent import PHASES_HEADER, SECONDS_HEADER
+from rollgym.servers.agent import PHASES_HEADER, SECONDS_HEADER, TURNS_HEADER
 from rollgym.servers.config.instances import RESTARTS
 from rollgym.servers.config.loading import SERVER_TOKEN
 from rollgym.servers.context import ROLLOUT_HEADER, TIMEOUT_HEADER
@@ -326,7 +326,7 @@ def test_the_guide_lists_every_header() -> None:
     }
     of_requests = {ROLLOUT_HEADER, TIMEOUT_HEADER}
     of_seeding = {CLOSABLE_HEADER, PARALLEL_HEADER}
-    of_runs = {PHASES_HEADER, SPANS_HEADER, SECONDS_HEADER}
+    of_runs = {PHASES_HEADER, SPANS_HEADER, SECONDS_HEADER, TURNS_HEADER}
     of_answers = {FAILURE_HEADER, *of_seeding, *of_runs, POLICY_VERSION_HEADER, "retry-after"}
     assert listed == of_requests | of_answers
 

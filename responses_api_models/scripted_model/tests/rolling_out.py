@@ -10,7 +10,6 @@ import msgspec
 
 from responses_api_agents.simple_agent.app import SimpleAgent, SimpleAgentConfig
 from responses_api_models.scripted_model.app import ScriptedModel, ScriptedModelConfig
-from rollgym.records.version import TURNS_FIELD
 from rollgym.servers import (
     Http,
     ResourcesServer,
@@ -49,10 +48,7 @@ async def roll_out(
     transport: str = "in process",
     rows: Sequence[Json] | None = None,
 ) -> list[Json]:
-    """The verified rows of all rollouts, the repeats of a task next to each other.
-
-    Without the times of their turns, which are not the same twice.
-    """
+    """The verified rows of all rollouts, the repeats of a task next to each other."""
     verified = []
     async with _agent(environment, config, transport) as agent:
         for task, row in enumerate(rows or example_rows(environment)):
@@ -60,9 +56,7 @@ async def roll_out(
                 with working_for(f"{task}/{repeat}"):
                     answer = await agent.post("/run", row)
                 assert answer.status == 200, answer.text
-                row_of_answer = msgspec.json.decode(answer.body)
-                del row_of_answer[TURNS_FIELD]
-                verified.append(row_of_answer)
+                verified.append(msgspec.json.decode(answer.body))
     return verified
 
 

@@ -54,11 +54,11 @@ class EndpointResponse:
 
     def field(self, name: bytes) -> str:
         """The values of a field, with commas between them; `name` is in lower case."""
-        size = len(name)
-        found = [
-            value for given, value in self.fields if len(given) == size and given.lower() == name
-        ]
-        return b",".join(found).decode("latin-1") if found else ""
+        size, found = len(name), b""
+        for given, value in self.fields:
+            if len(given) == size and given.lower() == name:
+                found = found + b"," + value if found else value
+        return found.decode("latin-1") if found else ""
 
     @property
     def ends_with_the_connection(self) -> bool:
