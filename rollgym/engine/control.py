@@ -299,8 +299,9 @@ class Control:
     ) -> asyncio.Future[int]:
         """Cancel running attempts and start their rollouts again.
 
-        `which` names rollouts, or chooses among the running ones. A cut attempt is recorded as
-        omitted, and uses up no retry and none of the rollout's time.
+        `which` names rollouts, or chooses among the running ones; what that raises is raised by the
+        future. A cut attempt is recorded as omitted, and uses up no retry and none of the rollout's
+        time.
         """
         return self._ask("cut", Cut(_chooser(which), reason), by, reason=reason)
 

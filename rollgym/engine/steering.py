@@ -65,6 +65,7 @@ class Steering:
         self._revision = -1
         self._deadline: float | None = None
         self._held_since: float | None = None
+        self._holds: tuple[str, ...] = ()
 
     def begin(self, log: ControlLog) -> None:
         """Take control. Raises ValueError for a budget that cannot be kept, and StoreError."""
@@ -107,7 +108,12 @@ class Steering:
             self._end.set_deadline(control.deadline)
         while action := control.next_action():
             order, count = action
-            concerned = self._do(order)
+            try:
+                concerned = self._do(order)
+            except Exception as error:  # noqa: BLE001 - of the function that chooses
+                if not count.done():
+                    count.set_exception(error)
+                continue
             if not count.done():
                 count.set_result(concerned)
 
@@ -166,12 +172,14 @@ class Steering:
 
     def _apply_holds(self) -> None:
         holds, now = self._control.holds, self._now()
+        if holds != self._holds:
+            self._holds = holds
+            self._observers.put(Held(holds))
         if bool(holds) == self.held:
             return
         if self._held_since is not None:
             self._admission.extend_deadlines(self._held_since, now)
         self._held_since = now if holds else None
-        self._observers.put(Held(holds))
 
     def _do(self, action: Action) -> int:
         match action:

@@ -137,7 +137,11 @@ def test_a_held_collection_starts_nothing_and_waits_until_every_reason_is_releas
     coverage, _ = scene.play(scene.worker, act, concurrency=Fixed(2))
     assert coverage.exit_status is ExitStatus.COMPLETE
     held = [event.reasons for event in scene.events if isinstance(event, Held)]
-    assert held == [("a person paused it", "the trainer is behind"), ()]
+    assert held == [
+        ("a person paused it", "the trainer is behind"),
+        ("the trainer is behind",),
+        (),
+    ]
 
 
 def test_a_held_collection_with_nothing_in_flight_obeys_a_stop_and_a_deadline(
@@ -214,6 +218,8 @@ def test_running_attempts_are_cut_and_start_again_without_using_up_a_retry(scene
         await scene.until(lambda: len(scene.started) == 5 and scene.running == 4)
         old = await scene.control.cut(lambda each: each.policy_version is None, "a newer policy")
         cuts.append(old)
+        with pytest.raises(ZeroDivisionError):
+            await scene.control.cut(lambda each: each.attempt < 1 // 0, "a bug of the caller")
         await scene.until(lambda: len(scene.started) == 8 and scene.running == 4)
         scene.released.set()
 
