@@ -7,9 +7,10 @@ the journal and with what the model itself said in its answers:
 
 - *lost*: groups that were finished and neither delivered nor dropped for a reason; rollouts of a
   group that were other ones at another delivery; groups that were acknowledged and came again.
-- *mislabelled turns*: the version that made a turn is not among those that its group names.
+- *mislabelled turns*: a version that made a turn is not in the turn's label, or a version of the
+  label is not among those of the group. A turn during a change may name a version too many.
 - *slots busy*: the share of the time of all slots, without the time that back-pressure held.
-- *waste*: the share of the calls of the model that are in no rollout of a finished group.
+- *waste*: the share of the calls of the model that are in no rollout for a trainer.
 
     python -m benchmarks.pool --minutes 20      # exits 1 when a goal is missed
 """
@@ -25,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.contenders import AGENT, COMMANDS, CONFIGS, ROOT, write_rows
 from benchmarks.figure import Figures
@@ -108,13 +109,13 @@ class Campaign:
             trainer = Trainer(self.pool_url, self.model, log, 0.0, 0)
             trainer.take_all({f"g{number}" for number in finished - settled}, DRAIN_SECONDS)
 
-    def finished(self) -> set[int]:
-        """The groups whose rollouts all have a reward, by the journal."""
+    def completed(self) -> dict[int, set[int]]:
+        """The rollouts with a reward, by group, as the journal has them."""
         completed: dict[int, set[int]] = {}
         for record in _lines(self.folder / "pool.run" / "journal.jsonl"):
             if record["outcome"]["status"] == "completed":
                 completed.setdefault(record["task"], set()).add(record["repeat"])
-        return {task for task, repeats in completed.items() if len(repeats) == SIZE}
+        return completed
 
     def settled(self, event: str) -> set[int]:
         log = _lines(self.folder / "pool.run" / "deliveries.jsonl")
@@ -128,9 +129,18 @@ def _lines(path: Path) -> Iterator[Json]:
                 yield json.loads(line)
 
 
-def _check(notes: Sequence[Json]) -> tuple[int, int, int, set[int]]:
-    """Wrong deliveries, mislabelled turns, all turns, and the groups that the trainer had."""
-    wrong = mislabelled = turns = 0
+class Checked(NamedTuple):
+    """Wrong deliveries; the labels of turns; and the groups that the trainer had."""
+
+    wrong: int
+    mislabelled: int
+    exact: int
+    turns: int
+    had: set[int]
+
+
+def _check(notes: Sequence[Json]) -> Checked:
+    wrong = mislabelled = exact = turns = 0
     keys: dict[str, Any] = {}
     acknowledged: set[str] = set()
     for note in notes:
@@ -142,10 +152,13 @@ def _check(notes: Sequence[Json]) -> tuple[int, int, int, set[int]]:
         wrong += keys.setdefault(group["id"], group["keys"]) != group["keys"]
         if not first:
             continue
-        labels = {int(version) for version in group["versions"]}
-        turns += len(group["turns"])
-        mislabelled += sum(not set(range(a, b + 1)) <= labels for a, b in group["turns"])
-    return wrong, mislabelled, turns, {int(name[1:]) for name in keys}
+        named = set(group["versions"])
+        for label, earliest, latest in group["turns"]:
+            true = {str(version) for version in range(earliest, latest + 1)}
+            turns += 1
+            exact += true == set(label)
+            mislabelled += not true <= set(label) <= named
+    return Checked(wrong, mislabelled, exact, turns, {int(name[1:]) for name in keys})
 
 
 def main() -> None:
@@ -172,22 +185,24 @@ def main() -> None:
 
 
 def _report(figures: Figures, campaign: Campaign, status: Json) -> None:
-    finished = campaign.finished()
-    calls = ask(f"{campaign.model}/stats")["calls"]
-    wasted = 1 - CALLS * SIZE * len(finished - campaign.settled("dropped")) / calls
+    completed, dropped = campaign.completed(), campaign.settled("dropped")
+    finished = {number for number, repeats in completed.items() if len(repeats) == SIZE}
+    useful = sum(len(repeats) for number, repeats in completed.items() if number not in dropped)
+    wasted = 1 - CALLS * useful / ask(f"{campaign.model}/stats")["calls"]
     with campaign.pool():
         campaign.drain(finished)
     notes = list(_lines(campaign.log))
-    wrong, mislabelled, turns, had = _check(notes)
+    checked = _check(notes)
     versions = sum("version" in note for note in notes)
-    lost = len(finished - had - campaign.settled("dropped"))
+    lost = len(finished - checked.had - campaign.settled("dropped"))
     print(json.dumps(status), flush=True)
     figures.report("groups finished", len(finished), "groups")
     figures.report("versions of the policy", versions, "versions")
-    figures.report("turns checked", turns, "turns")
+    figures.report("turns checked", checked.turns, "turns")
     figures.report("lost groups", lost, "groups", 0)
-    figures.report("wrong deliveries", wrong, "groups", 0)
-    figures.report("mislabelled turns", mislabelled, "turns", 0)
+    figures.report("wrong deliveries", checked.wrong, "groups", 0)
+    figures.report("mislabelled turns", checked.mislabelled, "turns", 0)
+    figures.report("turns with no version too many", checked.exact / checked.turns, "share")
     figures.report("slots busy", status["slots"]["busy"], "share", BUSY_GOAL, at_least=True)
     figures.report("slots held by back-pressure", status["slots"]["held"], "share")
     figures.report("wasted calls of the model", wasted, "share", WASTE_GOAL)

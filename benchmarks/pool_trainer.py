@@ -11,7 +11,7 @@ import json
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any, TextIO
@@ -40,18 +40,25 @@ def ask(url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def noted(group: dict[str, Any]) -> dict[str, Any]:
-    """What the log keeps of a group: the versions that it names, and those that made each turn."""
-    turns = [
-        (int(first), int(last))
-        for rollout in group["rollouts"]
-        for first, last in TRUTH.findall(json.dumps(rollout["response"]["output"]))
-    ]
-    rewards = [rollout["reward"] for rollout in group["rollouts"]]
-    keys = [
-        (rollout["_ng_task_index"], rollout["_ng_rollout_index"]) for rollout in group["rollouts"]
-    ]
+    """What the log keeps of a group: of each turn, the versions that it names and that made it."""
+    rollouts = group["rollouts"]
+    turns = [turn for rollout in rollouts for turn in _turns(rollout)]
+    keys = [(rollout["_ng_task_index"], rollout["_ng_rollout_index"]) for rollout in rollouts]
     kept = {name: group[name] for name in ("id", "delivery", "complete", "reason", "versions")}
+    rewards = [rollout["reward"] for rollout in rollouts]
     return {**kept, "turns": turns, "rewards": rewards, "keys": keys, "at": time.time()}
+
+
+def _turns(rollout: dict[str, Any]) -> Iterator[tuple[list[str], int, int]]:
+    """Of each call of the model: its label, and the first and the last version that made it."""
+    labels = {
+        turn["item"]: [part[0] for part in turn.get("parts", ())] or [turn.get("version", "")]
+        for turn in rollout.get("rollgym_turns", ())
+    }
+    for place, item in enumerate(rollout["response"]["output"]):
+        if item["type"] != "function_call_output":
+            for first, last in set(TRUTH.findall(json.dumps(item))):
+                yield labels.get(place, []), int(first), int(last)
 
 
 class Trainer:
