@@ -1,7 +1,8 @@
 """Pools: rollouts that are collected in groups without an end, while a trainer takes them."""
 
 from rollgym.pool.groups import DeliveredGroup
-from rollgym.pool.pool import PoolError, RolloutPool, open_pool_run, serve_rollouts
+from rollgym.pool.opening import open_pool_run, serve_rollouts
+from rollgym.pool.pool import PoolError, RolloutPool
 from rollgym.pool.sampler import Order
 from rollgym.pool.settings import OnPolicyChange, PoolSettings
 

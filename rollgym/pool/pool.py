@@ -10,13 +10,9 @@ at any time and opened again.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from rollgym.closing import AsyncClosable
 from rollgym.engine import (
@@ -36,31 +32,23 @@ from rollgym.engine.work import main_error
 from rollgym.pool.book import Acknowledgement, Book
 from rollgym.pool.delivery_log import DeliveryLog
 from rollgym.pool.filters import Filters
+from rollgym.pool.group_reader import GroupReader, InThread, RowOf
 from rollgym.pool.groups import DeliveredGroup, Group
 from rollgym.pool.pacing import Pacing
-from rollgym.pool.sampler import Sampler
 from rollgym.pool.settings import OnPolicyChange, PoolSettings
 from rollgym.pool.slots import Slots
 from rollgym.pool.source import Draw, GroupSource
-from rollgym.records import Attempt, Row, Task
+from rollgym.records import Task
 from rollgym.rollouts.output_row import output_row
 from rollgym.store import (
-    OpenAdvice,
-    RecordLookup,
     RunStore,
     StoreError,
-    open_run,
     read_changes,
-    read_manifest,
     run_records,
 )
-from rollgym.store.manifest import DEFAULT_ADVICE
-from rollgym.store.run import Replay
 
 ITERATOR = "iterator"
 """The name of the trainer that iterates over the pool."""
-OwnRow = Callable[[Task, Attempt], Row]
-InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class PoolError(EngineError):
@@ -84,7 +72,7 @@ class RolloutPool(AsyncClosable):
         observers: Sequence[Observer] = (),
         stop: Stop | None = None,
         control: Control | None = None,
-        row_of: OwnRow = output_row,
+        row_of: RowOf = output_row,
         wall_clock: Callable[[], float] = time.time,
         in_thread: InThread = asyncio.to_thread,
     ) -> None:
@@ -98,10 +86,8 @@ class RolloutPool(AsyncClosable):
         self._store = store
         self._policy = policy or Policy()
         self._observers = observers
-        self._row_of = row_of
         self._wall_clock = wall_clock
-        self._in_thread = in_thread
-        self._draw = drawing(dataset, settings, store.seed)
+        draw = Draw.of(dataset, settings, store.seed)
         self._log = DeliveryLog(store.directory, store.disk)
         self._book = Book(self._log, settings.group_size, wall_clock)
         self._pacing = Pacing(
@@ -110,14 +96,14 @@ class RolloutPool(AsyncClosable):
             settings.max_undelivered,
             settings.max_staleness,
         )
-        self._source = GroupSource(store, self._draw, self._book, self._pacing, settings.max_groups)
+        self._source = GroupSource(store, draw, self._book, self._pacing, settings.max_groups)
         self._slots = Slots(worker, self._slot_limit, self._holding)
         self._filters = Filters(
             drop_short=not settings.deliver_short,
             drop_equal_rewards=not settings.keep_equal_rewards,
             own=settings.group_filter,
         )
-        self._records = RecordLookup()
+        self._reader = GroupReader(store.journal_path, draw, self._book, row_of, in_thread)
         self._to_judge: asyncio.Queue[Group] = asyncio.Queue()
         self._changed = asyncio.Event()
         self._running: asyncio.Task[Coverage] | None = None
@@ -194,18 +180,29 @@ class RolloutPool(AsyncClosable):
         """
         try:
             if self._running is not None:
-                if not self._running.done():
-                    self.stop.request()
-                with contextlib.suppress(StoreError, EngineError, asyncio.CancelledError):
-                    await self._running
+                await self._stopped(self._running)
                 with contextlib.suppress(StoreError):
                     await self._log.sync()
         finally:
             self._close_files()
 
+    async def _stopped(self, running: asyncio.Task[Coverage]) -> None:
+        """Wait for the collection to stop; where the caller is cancelled, it is cancelled too."""
+        if not running.done():
+            self.stop.request()
+        try:
+            await asyncio.wait((running,))
+        except asyncio.CancelledError:
+            running.cancel()
+            await asyncio.wait((running,))
+            raise
+        finally:
+            if running.done() and not running.cancelled():
+                running.exception()  # those who ask the pool get it
+
     def _close_files(self) -> None:
         self._log.close()
-        self._records.close()
+        self._reader.close()
 
     # Collecting.
 
@@ -233,12 +230,14 @@ class RolloutPool(AsyncClosable):
         """Decide about finished groups, until cancelled. Raises StoreError."""
         while True:
             group = await self._to_judge.get()
-            if not self._store.progress.is_over(group.number, group.size):
-                self._to_judge.task_done()  # an earlier process left a refill, which runs now
+            # An earlier process may have left a refill, which runs now; then it is heard of again.
+            is_over = self._store.progress.is_over(group.number, group.size)
+            if not is_over or self._book.is_judged(group.number):
+                self._to_judge.task_done()
                 continue
 
             async def read(group: Group = group) -> DeliveredGroup:
-                return (await self._read([group]))[0]
+                return (await self._reader.read([group]))[0]
 
             reason = await self._filters.reason_to_drop(group, read)
             if reason is None:
@@ -400,118 +399,11 @@ class RolloutPool(AsyncClosable):
         """Read groups for a trainer that may go away meanwhile."""
         try:
             await self._log.sync()
-            return await self._read(groups)
+            return await self._reader.read(groups)
         except BaseException:
             self._book.take_back(groups)
             self._notify()
             raise
-
-    async def _read(self, groups: Sequence[Group]) -> list[DeliveredGroup]:
-        """Read groups with their rows. Raises CorruptJournalError, StorageError."""
-        found: list[DeliveredGroup] = []
-        for group in groups:
-            # Not in the thread: they may change meanwhile.
-            versions = self._book.versions_of(group)
-            offsets = [member.offset for member in group.completed]
-            short, deliveries = group.short, group.deliveries
-            rows = await self._in_thread(partial(self._rows, group.number, offsets))
-            found.append(
-                DeliveredGroup(
-                    id=group.id,
-                    number=group.number,
-                    task=self._draw.dataset_row(group.number),
-                    delivery=deliveries,
-                    complete=short is None,
-                    reason=short,
-                    versions=versions,
-                    rollouts=rows,
-                )
-            )
-        return found
-
-    def _rows(self, number: int, offsets: list[int]) -> list[msgspec.Raw]:
-        task, journal = self._draw.task(number), self._store.journal_path
-        attempts = (self._records.record(journal, offset) for offset in offsets)
-        return [msgspec.Raw(self._row_of(task, attempt).raw) for attempt in attempts]
-
-
-def drawing(dataset: Sequence[Task], settings: PoolSettings, seed: int) -> Draw:
-    """How a pool draws. Raises ValueError for a dataset without rows."""
-    return Draw(dataset, Sampler(len(dataset), seed, settings.order), settings.group_size)
-
-
-def open_pool_run(
-    directory: Path,
-    dataset: Sequence[Task],
-    settings: PoolSettings,
-    *,
-    config: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    force_new_run: bool = False,
-    replay: Replay | None = None,
-    advice: OpenAdvice = DEFAULT_ADVICE,
-    **options: Any,
-) -> RunStore:
-    """Make or continue the run of a pool: as `open_run`, whose further `options` it takes.
-
-    Raises RefusedError, StorageError.
-    """
-    manifest = None if force_new_run else read_manifest(directory, advice)
-    drawn = manifest.identity.inputs.tasks if manifest else 0
-    draw = drawing(dataset, settings, seed)
-    return open_run(
-        directory,
-        (draw.task(number) for number in range(drawn)),
-        config={
-            **(config or {}),
-            "pool": {"group_size": settings.group_size, "order": str(settings.order)},
-        },
-        seed=seed,
-        force_new_run=force_new_run,
-        replay=replay,
-        advice=advice,
-        **options,
-    )
-
-
-@asynccontextmanager
-async def serve_rollouts(
-    directory: Path | str,
-    dataset: Sequence[Task],
-    worker: Worker,
-    settings: PoolSettings | None = None,
-    policy: Policy | None = None,
-    *,
-    seed: int = 0,
-    config: Mapping[str, Any] | None = None,
-    observers: Sequence[Observer] = (),
-) -> AsyncIterator[RolloutPool]:
-    """Collect groups of rollouts of `dataset` in the background of the block.
-
-    Yields the pool, which gives the groups and is told what became of them. The same call continues
-    the run in `directory`. At the end of the block, running rollouts may finish within the policy's
-    `drain_timeout`.
-
-    Raises RefusedError and StorageError where the run cannot be opened, and ValueError for a
-    dataset without rows.
-    """
-    chosen = settings or PoolSettings()
-    with open_pool_run(Path(directory), dataset, chosen, config=config, seed=seed) as store:
-        pool = RolloutPool(
-            store, dataset, worker, chosen, policy=policy, observers=observers, row_of=any_row
-        )
-        async with pool:
-            yield pool
-
-
-def any_row(task: Task, attempt: Attempt) -> Row:
-    """The output row of a rollout whose result is any JSON; what is no object is its `result`."""
-    outcome = attempt.outcome
-    result = bytes(outcome.result).strip() or b"{}"
-    if not result.startswith(b"{"):
-        result = msgspec.json.encode({"result": msgspec.Raw(result)})
-    usable = msgspec.structs.replace(outcome, result=msgspec.Raw(result))
-    return output_row(task, msgspec.structs.replace(attempt, outcome=usable))
 
 
 def _is_older(version: str, attempt: OpenAttempt) -> bool:

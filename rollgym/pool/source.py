@@ -12,6 +12,7 @@ from rollgym.engine import LiveSource
 from rollgym.pool.book import Book
 from rollgym.pool.pacing import Pacing
 from rollgym.pool.sampler import Sampler
+from rollgym.pool.settings import PoolSettings
 from rollgym.records import Task
 from rollgym.rollouts.rows import TASK_INDEX
 from rollgym.store import RunStore
@@ -27,6 +28,11 @@ class Draw:
         self._dataset = dataset
         self._sampler = sampler
         self._size = size
+
+    @classmethod
+    def of(cls, dataset: Sequence[Task], settings: PoolSettings, seed: int) -> "Draw":
+        """As the settings of a pool say. Raises ValueError for a dataset without rows."""
+        return cls(dataset, Sampler(len(dataset), seed, settings.order), settings.group_size)
 
     def task(self, number: int) -> Task:
         """The task of a group: its row is that of the dataset, with the number of the group."""

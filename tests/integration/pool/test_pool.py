@@ -9,7 +9,7 @@ import pytest
 from rollgym.engine import WorkItem, run
 from rollgym.pool import DeliveredGroup, OnPolicyChange, RolloutPool
 from rollgym.records import Completed, Outcome, TaskError
-from rollgym.store import IdentityError, read_manifest, read_tasks
+from rollgym.store import IdentityError, StorageError, read_manifest, read_tasks
 from tests.builders import read_json_lines
 from tests.integration.pool.pools import PATIENCE, alternate, opened, take, until
 
@@ -259,3 +259,29 @@ def test_running_rollouts_are_cut_or_dropped_when_the_policy_changes(tmp_path: P
     assert cut.versions == ["0", "1"]
     dropped = run(training(tmp_path / "drop", OnPolicyChange.DROP))
     assert dropped.reason == "1 of 2 rollouts have no reward (1 omitted: stale)"
+
+
+def test_the_end_of_a_block_that_is_cancelled_cancels_the_rollouts(tmp_path: Path) -> None:
+    async def hanging(_item: WorkItem, _attempt: int, _deadline: float) -> Outcome:
+        await asyncio.sleep(3600)
+        return Completed(1.0)
+
+    async def training() -> None:
+        async with asyncio.timeout(0.5), opened(tmp_path, hanging) as pool:
+            await until(lambda: pool.status()["slots"]["running"] == 4)
+
+    with pytest.raises(TimeoutError):
+        run(training())
+
+
+def test_an_error_of_the_disk_reaches_the_trainer(tmp_path: Path) -> None:
+    async def training() -> None:
+        async with opened(tmp_path) as pool:
+            [group] = await take(pool, 1)
+            (tmp_path / "journal.jsonl").unlink()
+            while True:
+                await pool.acknowledge(group)
+                [group] = await take(pool, 1)
+
+    with pytest.raises(StorageError, match=r"journal\.jsonl"):
+        run(training())

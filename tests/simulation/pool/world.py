@@ -11,7 +11,7 @@ from typing import Any
 
 from rollgym.engine import Fixed, Policy, RetryPolicy, RetryRule, Stop, WorkItem
 from rollgym.pool import RolloutPool, open_pool_run
-from rollgym.pool.pool import any_row
+from rollgym.pool.opening import any_row
 from rollgym.records import Completed, Outcome, Row, Task, TaskError, derive_seed
 from rollgym.store import StorageError
 from tests.simulation.disk import SimulatedCrash, SimulatedDisk
