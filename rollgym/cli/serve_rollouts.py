@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import Field, field_validator
@@ -113,10 +113,10 @@ class ServeSettings(AgentSettings):
     first_version: Annotated[str, Field(min_length=1)] = Field(
         "0", description="version of the policy until a trainer gives another one"
     )
-    equal_rewards: Annotated[str, Field(pattern="^(keep|drop)$")] = Field(
+    equal_rewards: Literal["keep", "drop"] = Field(
         "keep", description="groups whose rewards are all equal: `keep` or `drop`"
     )
-    short_groups: Annotated[str, Field(pattern="^(deliver|drop)$")] = Field(
+    short_groups: Literal["deliver", "drop"] = Field(
         "deliver", description="groups with fewer rewards than rollouts: `deliver` or `drop`"
     )
     group_filter: str | None = Field(

@@ -62,16 +62,14 @@ class Filters:
 
 
 def load_filter(name: str) -> GroupFilter:
-    """The function that `module:function` names. Raises ValueError with what is wrong."""
+    """The function that `module:function` names. Raises ValueError with what it must be."""
     module_name, _, function_name = name.partition(":")
     if not module_name or not function_name:
-        raise ValueError(f"{name!r} names no function: write it as module:function")
+        raise ValueError("it must name a function as module:function")
     try:
-        found: Any = getattr(import_module(module_name), function_name)
+        found: Any = getattr(import_module(module_name), function_name, None)
     except ImportError as error:
-        raise ValueError(f"{name!r}: the module cannot be imported: {error}") from error
-    except AttributeError as error:
-        raise ValueError(f"{name!r}: {module_name} has no {function_name}") from error
+        raise ValueError(f"it must name a module that can be imported ({error})") from error
     if not callable(found):
-        raise ValueError(f"{name!r} is not a function")  # noqa: TRY004 - pydantic expects it
+        raise ValueError(f"it must name a function of {module_name}")  # noqa: TRY004
     return cast("GroupFilter", found)
