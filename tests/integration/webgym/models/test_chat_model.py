@@ -110,7 +110,7 @@ async def test_a_single_failure_is_retried() -> None:
 async def test_a_lasting_failure_is_raised_as_its_kind() -> None:
     for fault, raised, tries in [
         (error(500, "out of luck"), ModelUnavailableError, 2),
-        (reply(429, headers={"retry-after": "0.1"}), ModelRateLimitError, 2),
+        (reply(429, headers={"retry-after": "0.1"}), ModelRateLimitError, 3),
         (error(400, "no such parameter"), ModelRequestError, 1),
         (error(401, "who are you"), ModelAuthError, 1),
         (reply(*OVERFLOWS["vllm, newer"]), ModelContextError, 1),
