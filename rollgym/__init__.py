@@ -9,7 +9,8 @@ These names are the public interface; the packages behind them may change.
   `Verdict`; `connect` calls a server in a test.
 - *Agents and models*: an `AgentServer` works through an `Episode`; a `ModelServer` answers
   requests.
-- *Exact tokens*: `read_branches` reads what a trainer needs of completed rollouts.
+- *Exact tokens*: `read_branches` reads what a trainer needs of completed rollouts;
+  `agent_loop_output` and `trl_rollouts` give it in the form of verl and of TRL.
 - *Settings* of servers are subclasses of `ServerConfig`; `Setting` marks those that do not belong
   to the identity of a run, and `NoEffect` those that are only known from other programs.
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         run,
     )
     from rollgym.export.branches import RolloutBranch, read_branches
+    from rollgym.export.trainers import agent_loop_output, trl_rollouts
     from rollgym.metrics.aggregate import accuracy, pass_majority_metrics
     from rollgym.pool import (
         DeliveredGroup,
@@ -101,7 +103,13 @@ __version__ = "0.1.0"
 
 _PACKAGES = (
     *("rollgym.records", "rollgym.store", "rollgym.engine", "rollgym.metrics.aggregate"),
-    *("rollgym.servers", "rollgym.servers.isolation", "rollgym.export.branches", "rollgym.pool"),
+    *(
+        "rollgym.servers",
+        "rollgym.servers.isolation",
+        "rollgym.export.branches",
+        "rollgym.export.trainers",
+    ),
+    *("rollgym.pool",),
 )
 """The packages that export these names; each imports those before it anyway."""
 
@@ -163,6 +171,7 @@ __all__ = [
     "WorkItem",
     "Worker",
     "accuracy",
+    "agent_loop_output",
     "boundary",
     "collect",
     "connect",
@@ -174,6 +183,7 @@ __all__ = [
     "serve_rollouts",
     "tool",
     "tool_schemas",
+    "trl_rollouts",
 ]
 
 

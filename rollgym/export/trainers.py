@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from rollgym.export.branches import RolloutBranch
 from rollgym.servers.responses import JsonObject
 
+__all__ = ["SplitBranch", "agent_loop_output", "trl_rollouts"]
+
 
 class SplitBranch(NamedTuple):
     """A branch before and after its first sampled token. `logprobs` are None where unknown."""
