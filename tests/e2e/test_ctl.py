@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollgym.cli.main import main
+from tests.builders import make_run
 from tests.e2e.command import finish, rollgym, start, wait_until
 from tests.e2e.test_collect_rollouts import COLLECT
 
@@ -129,6 +130,16 @@ def test_what_a_user_types_wrongly_is_answered_with_what_to_do(
     except SystemExit as misuse:
         ended = int(str(misuse.code))
     assert (ended, message in capsys.readouterr().err) == (status, True)
+
+
+def test_a_run_that_is_collected_where_no_socket_answers_is_named_with_its_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with make_run(tmp_path / "run"):
+        assert main(["ctl", str(tmp_path / "run"), "pause"]) == 6
+    said = capsys.readouterr().err
+    assert f"is collected by process {os.getpid()} on" in said
+    assert "ask on that machine" in said
 
 
 @pytest.mark.campaign
