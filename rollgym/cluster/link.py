@@ -8,6 +8,7 @@ service of the driver, and is on the driver's disk when the call returns.
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from itertools import count
 
@@ -200,12 +201,13 @@ class Link:
 
     async def _attempt(self, worker: Worker, work: Work) -> None:
         item = WorkItem(task_of(work), work.repeat, work.seed)
-        began = self._loop.time()
-        deadline = began + work.seconds
+        # Not the loop's clock, which uvloop reads once in a turn, and in milliseconds.
+        began = time.monotonic()
+        deadline = self._loop.time() + work.seconds
         try:
             outcome = await outcome_of_attempt(worker, item, work.attempt, deadline)
             try:
-                took = self._loop.time() - began
+                took = time.monotonic() - began
                 self._channel.send(Ended(work.number, encode_outcome(outcome), took))
             except (TypeError, ValueError, OverflowError) as error:
                 what = f"the outcome cannot be written as JSON: {error}"

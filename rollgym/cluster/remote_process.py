@@ -10,6 +10,7 @@ sent still count. Then its remaining attempts fail.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from typing import Any, NamedTuple
@@ -121,7 +122,7 @@ class RemoteProcess:
         loop, number, channel = asyncio.get_running_loop(), next(self._numbers), self._channel
         if channel is None or not self.is_ready:
             raise LostError(EndOfProcess("it has ended"))
-        task, sent = item.task, loop.time()
+        task, sent = item.task, time.monotonic()
         ended: asyncio.Future[Ended] = loop.create_future()
         self._waiting[number] = ended
         channel.send(
@@ -153,7 +154,8 @@ class RemoteProcess:
             raise StorageError(answer.disk_error)
         if not answer.outcome:
             raise asyncio.CancelledError
-        return begun_late(decode_outcome(answer.outcome), loop.time() - sent - answer.seconds)
+        late = time.monotonic() - sent - answer.seconds
+        return begun_late(decode_outcome(answer.outcome), late)
 
     # The process.
 

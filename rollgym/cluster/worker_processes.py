@@ -23,6 +23,7 @@ import os
 import secrets
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from itertools import count
@@ -142,7 +143,7 @@ class WorkerProcesses:
         clock = asyncio.get_running_loop().time
         called = clock()
         process = await self._dispatch.acquire(alone=alone)
-        waited = clock() - called
+        waited = time.monotonic() - called  # the same clock, read now
         try:
             outcome = await process.run(item, attempt, deadline - clock())
         except LostError as lost:
