@@ -230,9 +230,7 @@ class RolloutPool(AsyncClosable):
         """Decide about finished groups, until cancelled. Raises StoreError."""
         while True:
             group = await self._to_judge.get()
-            # An earlier process may have left a refill, which runs now; then it is heard of again.
-            is_over = self._store.progress.is_over(group.number, group.size)
-            if not is_over or self._book.is_judged(group.number):
+            if self._book.is_judged(group.number) or self._may_be_refilled(group):
                 self._to_judge.task_done()
                 continue
 
@@ -246,6 +244,18 @@ class RolloutPool(AsyncClosable):
                 self._book.drop(group, reason)
             self._to_judge.task_done()
             self._notify()
+
+    def _may_be_refilled(self, group: Group) -> bool:
+        """Whether a finished group still waits for rollouts.
+
+        An earlier process may have left refills, which run now; then the group is heard of again.
+        While the collection stops, nothing is refilled, but the next process may do it.
+        """
+        progress = self._store.progress
+        if not progress.is_over(group.number, group.size):
+            return True
+        has_budget = progress.reruns(group.number) < self._policy.refills
+        return bool(self.stop.level) and group.short is not None and has_budget
 
     def _notify(self) -> None:
         """Something has changed: trainers look again, and the source asks the pacing again."""

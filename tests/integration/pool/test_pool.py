@@ -285,3 +285,33 @@ def test_an_error_of_the_disk_reaches_the_trainer(tmp_path: Path) -> None:
 
     with pytest.raises(StorageError, match=r"journal\.jsonl"):
         run(training())
+
+
+def test_a_group_that_lacks_a_refill_when_the_pool_stops_is_finished_by_the_next(
+    tmp_path: Path,
+) -> None:
+    at_work, may_fail = asyncio.Event(), asyncio.Event()
+
+    async def fails_late(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        if item.repeat == 1 and attempt == 1:
+            at_work.set()
+            await may_fail.wait()
+        return await fails_once(item, attempt, deadline)
+
+    async def first() -> list[DeliveredGroup]:
+        changes = {"refills": 1}
+        async with opened(tmp_path, fails_late, max_groups=1, policy_changes=changes) as pool:
+            await asyncio.wait_for(at_work.wait(), PATIENCE)
+            pool.stop.request()
+            may_fail.set()
+            await pool.ended()
+            return await pool.next_groups()
+
+    async def second() -> list[DeliveredGroup]:
+        changes = {"refills": 1}
+        async with opened(tmp_path, fails_late, max_groups=1, policy_changes=changes) as pool:
+            return await take(pool, 1)
+
+    assert run(first()) == []
+    [group] = run(second())
+    assert (group.complete, group.delivery) == (True, 1)
