@@ -33,7 +33,7 @@ kind=${1:-torch}
 case $kind in
     torch) imports='import torch, numpy' ;;
     trainers) imports='import atif, datasets, trl' ;;
-    grpo) imports='import gguf, torch, transformers' ;;
+    grpo) imports='import accelerate, gguf, torch, transformers' ;;
     agents) imports='import agents, pydantic_ai' ;;
     vllm) imports='import vllm' ;;
     ray) imports='import ray' ;;
