@@ -39,7 +39,7 @@ class VersionTotals:
             names = set(turn.versions)
             self._turns.update(names - {""})
             self._unknown_turns += "" in names
-        if len(self._first) > VERSION_LIMIT:
+        while len(self._first) > VERSION_LIMIT:
             self._forget()
 
     def add_completed(self, outcome: Completed) -> None:
@@ -47,10 +47,8 @@ class VersionTotals:
         versions = versions_of(outcome.turns)
         if versions is None:
             self._unknown_rollouts += 1
-        else:
+        elif versions <= self._first.keys():  # none of them was forgotten
             self._rollouts[versions] += 1
-            if len(self._first) == VERSION_LIMIT and not versions <= self._first.keys():
-                del self._rollouts[versions]
 
     def summary(self) -> VersionSummary | None:
         """The numbers; None where no version is known."""

@@ -13,6 +13,7 @@ from rollgym.records import (
     Outcome,
     Usage,
 )
+from rollgym.records.version import PolicyTurn, VersionPart
 
 REWARDED = Completed(1.0)
 UNREWARDED = Completed(0.0)
@@ -57,15 +58,26 @@ def group(*outcomes: Outcome, task: int = 0) -> list[Attempt]:
 EXTREMES = [0.0, -0.0, 1.0, -1.0, 0.1, 1e308, -1e308, 5e-324, -5e-324, 1.7976931348623157e308]
 numbers = st.sampled_from(EXTREMES) | st.floats(allow_nan=False, allow_infinity=False)
 usages = st.builds(Usage, *[st.integers(0, 10_000)] * 4)
+versions = st.sampled_from(["", "7", "8", "10", "final"])
+turns = st.lists(
+    st.builds(
+        PolicyTurn,
+        start=st.none() | st.floats(0, 100),
+        version=versions,
+        parts=st.just(()) | st.tuples(st.builds(VersionPart, versions), st.just(VersionPart("9"))),
+    ),
+    max_size=3,
+).map(tuple)
 completed = st.builds(
     Completed,
     numbers,
     success=st.none() | st.booleans(),
     measures=st.dictionaries(st.sampled_from(["steps", "tool_calls", "chars"]), numbers),
     usage=usages,
+    turns=turns,
 )
 failures = st.builds(failed, st.sampled_from(FailureKind))
-omissions = st.builds(Omitted, st.sampled_from(OmitReason), usage=usages)
+omissions = st.builds(Omitted, st.sampled_from(OmitReason), usage=usages, turns=turns)
 unfinished = failures | omissions
 outcomes = completed | failures | omissions
 

@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from unittest.mock import patch
 
 import msgspec
 from hypothesis import given, settings
@@ -47,6 +48,16 @@ def test_the_order_of_the_records_does_not_show(
 ) -> None:
     shuffled = data.draw(st.permutations(attempts))
     assert encoded(metrics_of(shuffled)) == encoded(metrics_of(attempts))
+
+
+@settings(max_examples=40)
+@given(runs(), st.data())
+def test_the_order_does_not_decide_which_of_too_many_versions_are_kept(
+    attempts: list[Attempt], data: st.DataObject
+) -> None:
+    shuffled = data.draw(st.permutations(attempts))
+    with patch("rollgym.metrics.versions.VERSION_LIMIT", 2):
+        assert encoded(metrics_of(shuffled)) == encoded(metrics_of(attempts))
 
 
 @settings(max_examples=40)
