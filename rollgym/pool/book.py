@@ -11,7 +11,7 @@ the pool, every group that is not acknowledged may be delivered again.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rollgym.pool.delivery_log import DeliveryLog, Entry, Fate
 from rollgym.pool.groups import Group, Member, Tally
@@ -284,9 +284,28 @@ class Book:
         earlier = self._taken[:-1]
         return sum(earlier) / len(earlier) if earlier else None
 
-    def ages(self) -> list[int]:
-        """The ages of the groups that wait for a trainer."""
-        return [self.age(self._groups[number]) for number in (*self._again, *self._ready)]
+    def counts(self) -> dict[str, Any]:
+        """The groups by what became of them."""
+        return {
+            "running": self.running,
+            "undelivered": self.undelivered,
+            "leased": self.leased,
+            "acknowledged": self.acknowledged,
+            "dropped": dict(self.reasons),
+        }
+
+    def numbers(self) -> dict[str, Any]:
+        """What trainers got against what they did not get; versions and ages."""
+        spent = self.useful + self.wasted
+        waiting = [self._groups[number] for number in (*self._again, *self._ready)]
+        return {
+            "kept": self.kept.numbers(),
+            "dropped": self.dropped.numbers(),
+            "wasted": round(self.wasted / spent, 4) if spent else None,
+            "policy_version": self.versions.current,
+            "versions": len(self.versions),
+            "staleness": max(map(self.age, waiting), default=None),
+        }
 
     def _count_kept(self, group: Group) -> None:
         self.kept.add(group.members.values())

@@ -330,26 +330,16 @@ class RolloutPool(AsyncClosable):
     def status(self) -> dict[str, Any]:
         """The counts of the pool."""
         book = self._book
-        spent = book.useful + book.wasted
         return {
             "groups": {
                 "drawn": self._source.groups,
                 "started": self._source.started,
-                "running": book.running,
-                "undelivered": book.undelivered,
-                "leased": book.leased,
-                "acknowledged": book.acknowledged,
-                "dropped": dict(book.reasons),
+                **book.counts(),
             },
-            "kept": book.kept.numbers(),
-            "dropped": book.dropped.numbers(),
+            **book.numbers(),
             "filter_errors": self._filters.errors,
-            "wasted": round(book.wasted / spent, 4) if spent else None,
             "slots": self._slots.numbers(),
             "holding": self._holding(),
-            "policy_version": book.versions.current,
-            "versions": len(book.versions),
-            "staleness": max(book.ages(), default=None),
             "trainers_waiting": self._pacing.waiting,
             "stopping": bool(self.stop.level),
         }

@@ -18,8 +18,8 @@ import pytest
 from pydantic.fields import FieldInfo
 
 from responses_api_agents.command_agent.app import CommandAgentConfig
+from rollgym.cli.pool_settings import ServeSettings
 from rollgym.cli.rollout_settings import AgentSettings, CollectSettings, ReverifySettings
-from rollgym.cli.serve_rollouts import ServeSettings
 from rollgym.cli.serving import ServeOptions
 from rollgym.engine import ExitStatus, RetryPolicy
 from rollgym.pool import RolloutPool

@@ -1,0 +1,86 @@
+"""The options of `rollgym serve-rollouts` beside those of all commands that run agents."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from rollgym.cli.rollout_settings import AgentSettings, Count, Natural, Seconds
+from rollgym.pool import OnPolicyChange, Order, PoolSettings
+from rollgym.pool.filters import GroupFilter, load_filter
+
+DEFAULT_PORT = 8800
+
+
+class ServeSettings(AgentSettings):
+    """The further options of `rollgym serve-rollouts`."""
+
+    group_size: Count = Field(8, description="rollouts of each drawn row")
+    order: Order = Field(
+        Order.SHUFFLE, description="order of the rows in an epoch: `shuffle` or `sequential`"
+    )
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: Natural = Field(DEFAULT_PORT, description="port to listen on; 0: any free port")
+    token_env: str | None = Field(
+        None, description="environment variable with the token of trainers, needed beyond loopback"
+    )
+    max_undelivered: Count = Field(
+        16, description="finished groups that may wait for a trainer before no more are started"
+    )
+    max_staleness: Natural | None = Field(
+        None,
+        description="most versions that may follow the oldest one of a delivered group (null: any)",
+    )
+    on_policy_change: OnPolicyChange = Field(
+        OnPolicyChange.GO_ON,
+        description="what becomes of running rollouts then: `go_on`, `cut` (run again) or `drop`",
+    )
+    first_version: Annotated[str, Field(min_length=1)] = Field(
+        "0", description="version of the policy until a trainer gives another one"
+    )
+    equal_rewards: Literal["keep", "drop"] = Field(
+        "keep", description="groups whose rewards are all equal: `keep` or `drop`"
+    )
+    short_groups: Literal["deliver", "drop"] = Field(
+        "deliver", description="groups with fewer rewards than rollouts: `deliver` or `drop`"
+    )
+    group_filter: str | None = Field(
+        None, description="module:function that gets a group and returns whether to deliver it"
+    )
+    lease_seconds: Seconds = Field(
+        600.0, description="after this long, a group that was not acknowledged is delivered again"
+    )
+    max_groups: Count | None = Field(None, description="end after this many groups (null: never)")
+
+    @field_validator("group_filter")
+    @classmethod
+    def _names_a_function(cls, value: str | None) -> str | None:
+        if value is not None:
+            _load(value)
+        return value
+
+    @property
+    def pool(self) -> PoolSettings:
+        own = None if self.group_filter is None else _load(self.group_filter)
+        return PoolSettings(
+            group_size=self.group_size,
+            order=self.order,
+            max_undelivered=self.max_undelivered,
+            max_staleness=self.max_staleness,
+            on_policy_change=self.on_policy_change,
+            keep_equal_rewards=self.equal_rewards == "keep",
+            deliver_short=self.short_groups == "deliver",
+            group_filter=own,
+            lease_seconds=self.lease_seconds,
+            max_groups=self.max_groups,
+            first_version=self.first_version,
+        )
+
+
+def _load(name: str) -> GroupFilter:
+    """Raises ValueError."""
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return load_filter(name)
