@@ -116,9 +116,14 @@ def _reject_options_of_other_formats(arguments: Namespace) -> None:
 
 
 def _lines(report: ExportReport, output: Path) -> Iterator[str]:
-    filtered = report.tasks - report.chosen_tasks
+    stale, filtered = report.stale_tasks, report.tasks - report.stale_tasks - report.chosen_tasks
     nothing = report.chosen_tasks - report.used_tasks
-    left = [f"{filtered} filtered out"] * (filtered > 0) + [f"{nothing} gave none"] * (nothing > 0)
+    without = (
+        (stale, "without a fresh rollout"),
+        (filtered, "filtered out"),
+        (nothing, "gave none"),
+    )
+    left = [f"{many} {why}" for many, why in without if many]
     yield (
         f"wrote {report.examples} examples to {output}, from {report.used_tasks} of "
         f"{report.tasks} tasks with {report.rollouts} rollouts"

@@ -35,13 +35,15 @@ CARD = ".card.json"
 class ExportReport(msgspec.Struct, kw_only=True):
     """The counts of an export.
 
-    The filter chose `chosen_tasks` of the tasks, and `used_tasks` gave examples.
+    All rollouts of `stale_tasks` are stale, or of an unknown version. The filter chose `chosen_tasks` of the others, and
+    `used_tasks` gave examples.
     `tasks_with_equal_rewards` are those of the chosen ones. `dropped` are the rollouts that are in
     no example, by reason, and `replies_dropped` single steps of the others.
     """
 
     rollouts: int
     tasks: int = 0
+    stale_tasks: int = 0
     chosen_tasks: int = 0
     tasks_with_equal_rewards: int = 0
     used_tasks: int = 0
@@ -131,6 +133,7 @@ class _Export:
             members = self._fresh_of(everyone)
             rewards = [member.reward for member in members]
             if not members:
+                report.stale_tasks += 1
                 continue
             if self._only is not None and not self._only.accepts(GroupRewards.of(rewards)):
                 report.dropped["filtered out"] += len(members)

@@ -254,6 +254,7 @@ def test_a_card_says_what_was_exported_and_what_it_did_to_the_rewards(tmp_path: 
         "counts": {
             "rollouts": 9,
             "tasks": 4,
+            "stale_tasks": 0,
             "chosen_tasks": 3,
             "tasks_with_equal_rewards": 1,
             "used_tasks": 1,

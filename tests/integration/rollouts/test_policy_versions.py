@@ -95,7 +95,8 @@ def test_the_version_that_an_endpoint_says_is_wherever_a_rollout_is(workshop: Wo
     read_alone = workshop.write("alone.jsonl", list(rows.values()))
     assert "versions behind 8: 0: 1, 1: 2;" in workshop.run("profile", str(read_alone)).stdout
     export = ("export", "out.jsonl", "--format", "sft", "--output", "sft.jsonl")
-    assert "from 1 of 5 tasks" in workshop.run(*export, "--max-staleness", "0").stdout
+    exported = workshop.run(*export, "--max-staleness", "0").stdout
+    assert "from 1 of 5 tasks with 5 rollouts (4 without a fresh rollout)" in exported
     refused = workshop.run(*export, "--policy-version", "8")
     assert (refused.status, "goes with --max-staleness" in refused.stderr) == (2, True)
 
