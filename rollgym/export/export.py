@@ -35,10 +35,10 @@ CARD = ".card.json"
 class ExportReport(msgspec.Struct, kw_only=True):
     """The counts of an export.
 
-    All rollouts of `stale_tasks` are stale, or of an unknown version. The filter chose `chosen_tasks` of the others, and
-    `used_tasks` gave examples.
-    `tasks_with_equal_rewards` are those of the chosen ones. `dropped` are the rollouts that are in
-    no example, by reason, and `replies_dropped` single steps of the others.
+    All rollouts of `stale_tasks` are stale, or of an unknown version. The filter chose
+    `chosen_tasks` of the others, and `used_tasks` gave examples. `tasks_with_equal_rewards` are
+    those of the chosen ones. `dropped` are the rollouts that are in no example, by reason, and
+    `replies_dropped` single steps of the others.
     """
 
     rollouts: int
