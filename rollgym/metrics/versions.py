@@ -31,7 +31,8 @@ class VersionTotals:
     def add(self, attempt: Attempt) -> None:
         """Count the turns of an attempt."""
         turns = attempt.outcome.turns
-        if not turns:
+        if not any(turn.version or turn.parts for turn in turns):  # as in nearly all runs
+            self._unknown_turns += len(turns)
             return
         for version, time in first_uses(turns, attempt.started).items():
             self._first[version] = min(time, self._first.get(version, time))
