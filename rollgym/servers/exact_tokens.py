@@ -1,7 +1,8 @@
 """Asking a model server for the exact tokens of a chat, and continuing from them.
 
-*vLLM* returns them on request. *llama.cpp* returns the sampled ids with their log probabilities,
-and the text of the prompt, which `/tokenize` turns into the ids that it was read as. The list of
+*vLLM* returns them on request. *llama.cpp* returns the sampled ids, and the text of the prompt,
+which `/tokenize` turns into the ids that it was read as. Of a character of several tokens it gives
+only the last one's log probability, so such a turn is marked and not in the loss. The list of
 models says which of the two it is. Neither is asked for alternatives to the sampled tokens, except
 that llama.cpp gives no log probabilities without one.
 
@@ -33,6 +34,8 @@ _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _ROOT = "/.."
 """Both servers have these routes beside `/v1`."""
 _FOR_TEMPLATE = ("messages", "tools", "chat_template_kwargs", "model")
+_VERBOSE = {"verbose": True, "return_tokens": True}
+"""Asks llama.cpp for the text of the prompt and for all sampled ids."""
 _CHAT_ONLY = frozenset(
     ("messages", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs", "logprobs")
 )
@@ -64,14 +67,14 @@ class ExactTokens:
         if asked["logprobs"]:
             asked["top_logprobs"] = max(fewest, _alternatives(request))
         if self._is_llama_cpp:
-            asked["verbose"] = True
+            asked |= _VERBOSE
         answer = await self._post("/chat/completions", asked, deadline)
         if not self._is_llama_cpp:
             return answer
         completion = _OBJECT.decode(answer)
-        verbose = completion.pop("__verbose", None)
-        if isinstance(verbose, dict) and isinstance(verbose.get("prompt"), str):
-            ids = await self._tokenize(verbose["prompt"], deadline, whole=True)
+        prompt = _take_verbose(completion).get("prompt")
+        if isinstance(prompt, str):
+            ids = await self._tokenize(prompt, deadline, whole=True)
             if len(ids) == (completion.get("usage") or {}).get("prompt_tokens"):
                 completion[PROMPT_IDS] = ids
         return msgspec.json.encode(completion)
@@ -91,11 +94,14 @@ class ExactTokens:
         prompt, room = await self._prompt(request, before, deadline)
         asked = {name: value for name, value in request.items() if name not in _CHAT_ONLY}
         asked |= {"prompt": prompt, "logprobs": 1 if self._is_llama_cpp else 0}
-        if not self._is_llama_cpp:
+        if self._is_llama_cpp:
+            asked |= _VERBOSE
+        else:
             asked |= {"return_token_ids": True}
             if room is not None:  # its default for completions is 16 tokens
                 asked.setdefault("max_tokens", max(1, room - len(prompt)))
         answer = _OBJECT.decode(await self._post("/completions", asked, deadline))
+        _take_verbose(answer)
         return _chat_completion(answer, prompt)
 
     async def _has_llama_cpp(self, deadline: float | None) -> bool:
@@ -179,6 +185,20 @@ def decoded_completion(answer: bytes) -> JsonObject:
         return decode_besides_prompt(answer, lambda completion: completion)
     except msgspec.DecodeError as error:
         raise ModelMalformedError(f"the chat completion cannot be decoded: {error}") from error
+
+
+def _take_verbose(answer: JsonObject) -> JsonObject:
+    """What llama.cpp says beside an answer, of which all sampled ids go to the choice.
+
+    With the log probabilities, it gives only the last id of a character of several tokens.
+    """
+    verbose = answer.pop("__verbose", None)
+    if not isinstance(verbose, dict):
+        return {}
+    match answer.get("choices"), verbose.get("tokens"):
+        case [dict() as choice, *_], [_, *_] as ids:
+            choice["token_ids"] = ids
+    return verbose
 
 
 def _alternatives(request: Mapping[str, Any]) -> int:

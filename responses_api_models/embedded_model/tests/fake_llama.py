@@ -1,8 +1,9 @@
 """llama.cpp's HTTP interface in a worker process, as far as the plug-in uses it.
 
 Written from what llama.cpp answers, without its code: a grammar beside tools that it should read
-itself is rejected, log probabilities come only for `top_logprobs` above 0, and a wrong key is
-rejected. `serve` is called in place of `rollgym.servers.gguf.program.serve`.
+itself is rejected, a token is a byte, log probabilities come only for `top_logprobs` above 0 and
+for the last token of a character, and a wrong key is rejected. `serve` is called in place of
+`rollgym.servers.gguf.program.serve`.
 """
 
 import json
@@ -12,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
-ANSWER = "It is windy in Oslo."
+ANSWER = "It is windy in Oslo. \N{WIND BLOWING FACE}"
 
 
 def serve(given: dict[str, Any]) -> str:
@@ -60,14 +61,15 @@ class Handler(BaseHTTPRequestHandler):
             "message": {"role": "assistant", "content": text},
         }
         if body.get("logprobs") and body.get("top_logprobs"):
-            entries = [{"id": each, "logprob": -0.5} for each in text.encode()]
+            entries = [{"id": each.encode()[-1], "logprob": -0.5} for each in text]
             choice["logprobs"] = {"content": entries}
-        sizes = len(self.prompt(body)), len(text)
+        sizes = len(self.prompt(body)), len(text.encode())
         usage = {"prompt_tokens": sizes[0], "completion_tokens": sizes[1]}
         answer = {"id": "chatcmpl-1", "model": body["model"], "choices": [choice], "usage": usage}
-        return answer | (
-            {"__verbose": {"prompt": self.prompt(body)}} if body.get("verbose") else {}
-        )
+        if not body.get("verbose"):
+            return answer
+        tokens = list(text.encode()) if body.get("return_tokens") else []
+        return answer | {"__verbose": {"prompt": self.prompt(body), "tokens": tokens}}
 
     def answer(self, status: int, content: dict[str, Any]) -> None:
         data = json.dumps(content).encode()

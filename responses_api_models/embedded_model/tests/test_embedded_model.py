@@ -98,6 +98,7 @@ def test_the_first_reply_must_be_a_call_and_the_one_after_its_result_is_free(
     assert bytes(item["generation_token_ids"]).decode() == CALL
     assert item["generation_log_probs"] == [-0.5] * len(CALL)
     assert Response.of(second).text == ANSWER
+    assert bytes(second["output"][0]["generation_token_ids"]).decode() == ANSWER
     assert not Response.of(second).function_calls
 
 
