@@ -78,7 +78,7 @@ class BoundSocket(Closable):
 
     def _bind_at(self, place: Path) -> None:
         self.socket.bind(str(place))
-        place.chmod(0o600)  # nobody can connect before the socket listens
+        place.chmod(0o600)  # no one can connect before it listens
 
 
 def _remove(path: Path) -> None:

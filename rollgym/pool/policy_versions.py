@@ -43,7 +43,7 @@ class PolicyVersions:
         return self._names[self.number(start) : self.number(end) + 1]
 
     def in_order(self, names: Iterable[str]) -> list[str]:
-        """These versions, oldest first; those that nobody announced are the last ones."""
+        """These versions, oldest first; those that were not announced come last."""
         return sorted(set(names), key=lambda name: (-self.age(name), name))
 
     def age(self, name: str) -> int:

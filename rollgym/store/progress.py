@@ -225,7 +225,7 @@ class Progress:
 
     @property
     def waiting(self) -> int:
-        """How many reopened rollouts nobody has taken yet."""
+        """How many reopened rollouts were not taken yet."""
         return len(self._waiting)
 
     def is_reopened(self, task: int, repeat: int) -> bool:

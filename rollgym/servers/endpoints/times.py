@@ -2,7 +2,7 @@
 
 A call waits in the queue of an endpoint pool, and the server reads the prompt before it samples the
 first token. The endpoint may say in a header which version of the policy sampled the answer.
-Whoever calls a model collects this with `timing_call`; between processes it is in headers of the
+The caller of a model collects this with `timing_call`; between processes it is in headers of the
 model server's answer, which says the version under `POLICY_VERSION_HEADER`.
 """
 
