@@ -4,11 +4,12 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from rollgym.cli.rollout_settings import AgentSettings, Count, Natural, Seconds
 from rollgym.pool import OnPolicyChange, Order, PoolSettings
 from rollgym.pool.filters import GroupFilter, load_filter
+from rollgym.records.version import require_version
 
 DEFAULT_PORT = 8800
 
@@ -36,7 +37,7 @@ class ServeSettings(AgentSettings):
         OnPolicyChange.GO_ON,
         description="what becomes of running rollouts then: `go_on`, `cut` (run again) or `drop`",
     )
-    first_version: Annotated[str, Field(min_length=1)] = Field(
+    first_version: Annotated[str, AfterValidator(require_version)] = Field(
         "0", description="version of the policy until a trainer gives another one"
     )
     equal_rewards: Literal["keep", "drop"] = Field(

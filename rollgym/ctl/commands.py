@@ -43,7 +43,7 @@ class Resume(_Command, frozen=True, tag="resume"):
         was = control.release(PERSON, by=by)
         others = "; ".join(control.holds)
         if others:
-            return f"No person pauses it any more, but it still waits: {others}."
+            return f"It is not paused any more, but it still waits: {others}."
         return "It goes on." if was else "It was not paused."
 
 
@@ -97,7 +97,7 @@ class SetPolicyVersion(_Command, frozen=True, tag="policy"):
         before = control.policy_version
         control.set_policy_version(self.version, by=by)
         was = f" (it was {before})" if before is not None else ""
-        return f"The policy has version {self.version} from now on{was}."
+        return f"The policy has version {control.policy_version} from now on{was}."
 
 
 class RetryFailed(_Command, frozen=True, tag="retry-failed"):

@@ -9,7 +9,7 @@ that it concerned; it need not be awaited.
 before it takes effect, with the name of who asked (`by`). A hold without a name is not logged: a
 program that holds back admission may do so many times a second. A limit that was changed live
 belongs to this collection; the next one begins with its own. The policy's version is different: it
-is a fact about the world, so the next collection of the run begins with the last one.
+does not end with a collection, so the next one of the run begins with the last version.
 """
 
 import asyncio
@@ -24,10 +24,11 @@ from typing import Any, Protocol
 import msgspec
 
 from rollgym.records import RolloutKey
+from rollgym.records.version import require_version
 from rollgym.store import Change, ControlLog, StorageError, read_changes
 
 PROGRAM = "the program"
-"""Who asked for a change that nobody put a name to."""
+"""Who asked for a change, where the caller gave no name."""
 LARGEST_LIMIT = 100_000
 POLICY, VERSION = "policy", "version"
 
@@ -270,7 +271,11 @@ class Control:
         return self.policy_versions[-1].version if self.policy_versions else None
 
     def set_policy_version(self, version: str, *, by: str | None = None) -> None:
-        """Note that the policy has another version from now on, and tell the listeners."""
+        """Note that the policy has another version from now on, and tell the listeners.
+
+        Raises ValueError for a text that cannot be the version of a turn.
+        """
+        version = require_version(version)
         if version == self.policy_version:
             return
         self._note(POLICY, by, **{VERSION: version})

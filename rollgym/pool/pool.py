@@ -320,7 +320,8 @@ class RolloutPool(AsyncClosable):
     async def set_policy_version(self, version: str, *, by: str = ITERATOR) -> None:
         """Say that the policy has a new version. On return this is synced to disk.
 
-        `by` names who says it. Raises PoolError, StoreError.
+        `by` names who says it. Raises PoolError, StoreError, and ValueError for a text that cannot
+        be a version.
         """
         self._require_running()
         self.control.set_policy_version(version, by=by)

@@ -85,6 +85,8 @@ class PoolServer(Server):
         asked = _decoded(_POLICY, request.body)
         try:
             await self._pool.set_policy_version(asked.version, by="a trainer")
+        except ValueError as error:
+            raise RefusedRequestError(400, str(error)) from error
         except (StoreError, EngineError) as error:
             return _stopped(error)
         return json_answer({"policy_version": self._pool.policy_version})

@@ -6,6 +6,7 @@ import msgspec
 
 from rollgym.pool.filters import GroupFilter
 from rollgym.pool.sampler import Order
+from rollgym.records.version import require_version
 
 
 class OnPolicyChange(StrEnum):
@@ -51,6 +52,7 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{name} must be at least 1")
         if not 0 < self.lease_seconds < float("inf"):
             raise ValueError("lease_seconds must be above 0 and finite")
+        require_version(self.first_version)
         if self.max_staleness is not None and self.max_staleness < 0:
             raise ValueError("max_staleness must be at least 0")
         if self.max_groups is not None and self.max_groups < 1:

@@ -180,6 +180,17 @@ def version_text(value: object) -> str:
     return text if len(text) <= LONGEST_VERSION and text.isprintable() else ""
 
 
+def require_version(text: str) -> str:
+    """A version that a person or a trainer gives, without spaces around it. Raises ValueError."""
+    version = version_text(text)
+    if not version:
+        raise ValueError(
+            f"a policy version is a text of 1 to {LONGEST_VERSION} printable characters,"
+            f" not {text[:LONGEST_VERSION]!r}"
+        )
+    return version
+
+
 def header_version(text: str) -> TurnVersion:
     """The version in a header: one, or several with commas between, in their order."""
     if "," not in text:
