@@ -52,7 +52,9 @@ class ServeSettings(AgentSettings):
     lease_seconds: Seconds = Field(
         600.0, description="after this long, a group that was not acknowledged is delivered again"
     )
-    max_groups: Count | None = Field(None, description="end after this many groups (null: never)")
+    max_groups: Count | None = Field(
+        None, description="end when trainers have so many groups (null: never)"
+    )
 
     @field_validator("group_filter")
     @classmethod

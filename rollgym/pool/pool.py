@@ -109,6 +109,7 @@ class RolloutPool(AsyncClosable):
         self._running: asyncio.Task[Coverage] | None = None
         self._coverage: Coverage | None = None
         self._error: BaseException | None = None
+        self._is_settling = False
 
     # The life of the pool.
 
@@ -168,6 +169,18 @@ class RolloutPool(AsyncClosable):
         if self._running is None:
             raise RuntimeError("the pool was not started")
         return await asyncio.shield(self._running)
+
+    async def settled(self) -> None:
+        """After the collection: wait until trainers need nothing more, or a stop is requested.
+
+        They need nothing more when every finished group was acknowledged or dropped.
+        """
+        self.stop.listen(self._notify)
+        self._is_settling = True
+        while (self._book.undelivered or self._book.leased) and not self.stop.level:
+            await self._changed.wait()
+        self._is_settling = False
+        self._notify()
 
     async def __aenter__(self) -> "RolloutPool":
         await self.start()
@@ -288,7 +301,7 @@ class RolloutPool(AsyncClosable):
                 if self._source_is_idle:
                     self._source.wake()
                 left = deadline - loop.time()
-                if left <= 0 or self._has_ended:
+                if left <= 0 or (self._has_ended and not self._is_settling):
                     return []
                 until = min(deadline, deadline if lease_ends is None else lease_ends)
                 with contextlib.suppress(TimeoutError):

@@ -30,7 +30,7 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
     - `on_policy_change`: what becomes of running rollouts.
     - `keep_equal_rewards`, `deliver_short`, `group_filter`: which finished groups are delivered.
     - `lease_seconds`: after this long, a group that was not acknowledged is delivered again.
-    - `max_groups`: the pool ends after this many groups; None for a pool that never ends.
+    - `max_groups`: no more groups than these are collected; None for a pool that never ends.
     - `first_version`: the version of the policy before a trainer gives another one.
     """
 

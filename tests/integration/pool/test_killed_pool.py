@@ -41,11 +41,12 @@ class Processes:
         self._port = str(port)
 
     @contextmanager
-    def pool(self) -> Iterator["subprocess.Popen[bytes]"]:
+    def pool(self, *options: str) -> Iterator["subprocess.Popen[bytes]"]:
         arguments: list[str | Path] = [
             *(ROLLGYM, "serve-rollouts", "--config", "parrots.yaml", "--agent", AGENT),
             *("--input", "in.jsonl", "--output", "out.jsonl", "--group-size", str(SIZE)),
             *("--concurrency", "4", "--max-undelivered", "3", "--port", self._port),
+            *options,
         ]
         with self._workshop.path("pool.log").open("ab") as said:
             pool = subprocess.Popen(arguments, cwd=self._workshop.folder, stdout=said, stderr=said)
@@ -71,6 +72,14 @@ class Processes:
             return []
         lines = self.log.read_text().splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("}\n")]
+
+    def counts(self) -> tuple[int, int] | None:
+        """How many groups wait for a trainer and run; None where the pool does not answer."""
+        try:
+            groups = json.loads(_get(f"{self.url}/status"))["groups"]
+        except OSError:
+            return None
+        return groups["undelivered"], groups["running"]
 
     def acknowledged(self) -> list[str]:
         return [name for note in self.notes() for name in note.get("acknowledged", ())]
@@ -139,6 +148,18 @@ def _get(url: str) -> bytes:
     with urllib.request.urlopen(url, timeout=30) as answer:
         found: bytes = answer.read()
         return found
+
+
+def test_the_last_of_many_groups_wait_for_their_trainer(workshop: Workshop) -> None:
+    processes = Processes(workshop, free_port())
+    for group in ("g0", "g1"):  # the second process has nothing to collect, but to deliver
+        with processes.pool("--max-groups", "2") as pool:
+            wait_until(lambda: processes.counts() == ({"g0": 2, "g1": 1}[group], 0))
+            taken = ask(f"{processes.url}/groups/next", {"trainer": "a", "wait": 30})
+            assert [each["id"] for each in taken["groups"]] == [group]
+            ask(f"{processes.url}/groups/ack", {"trainer": "a", "ids": [group]})
+            if group == "g1":
+                assert pool.wait(60) == 0
 
 
 def test_requests_commands_and_options_are_answered(workshop: Workshop) -> None:
