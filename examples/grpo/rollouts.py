@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,10 +84,13 @@ class Pool:
 
 @asynccontextmanager
 async def open_pool(arguments: Sequence[str], folder: Path, port: int) -> AsyncIterator[Pool]:
-    """A pool at this port until the end of the block: one that runs already, or a new one."""
+    """The pool of a folder until the end of the block: one that runs already, or a new one."""
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         pool, number = Pool(session), folder / "pool.pid"
-        if not await pool.answers():
+        if await pool.answers():
+            if not is_process(number):
+                raise PoolError(f"port {port} has the pool of another run: choose --pool-port")
+        else:
             with (folder / "pool.log").open("ab") as log:
                 process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-m", "rollgym", "serve-rollouts", *arguments),
@@ -105,10 +108,20 @@ async def open_pool(arguments: Sequence[str], folder: Path, port: int) -> AsyncI
         try:
             yield pool
         finally:
-            os.kill(int(number.read_text()), signal.SIGTERM)
+            with suppress(ProcessLookupError):  # it may have ended by itself
+                os.kill(int(number.read_text()), signal.SIGTERM)
             async with asyncio.timeout(STOP_TIMEOUT):
                 while await pool.answers():  # noqa: ASYNC110 - it may be of another process
                     await asyncio.sleep(0.2)
+
+
+def is_process(number: Path) -> bool:
+    """Whether the process whose number this file has is there."""
+    try:
+        os.kill(int(number.read_text()), 0)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return True
 
 
 def examples_of(groups: Sequence[dict[str, Any]], path: Path) -> list[Example]:

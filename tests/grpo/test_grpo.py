@@ -153,16 +153,17 @@ def training(python: str, tmp_path: Path) -> Iterator[Training]:
 
 
 def test_a_killed_trainer_goes_on_and_trains_on_every_group_once(training: Training) -> None:
-    options = "--steps 3 --groups 2 --group-size 4 --held-out 2 --concurrency 8 --max-tokens 12"
-    training.start(options)
+    options = "--groups 2 --group-size 4 --held-out 2 --concurrency 8 --max-tokens 12"
+    training.start(f"{options} --steps 10000")
     training.wait_for_steps(2)
     training.kill()
     made = len(training.metrics)
-    training.start(options)
+    last = made + 1
+    training.start(f"{options} --steps {last}")
     assert training.finish() == 0, training.log
     metrics = training.metrics
-    assert [line["step"] for line in metrics[-1:]] == [3]
-    assert {line["step"] for line in metrics} == {1, 2, 3}
+    assert [line["step"] for line in metrics[-1:]] == [last]
+    assert {line["step"] for line in metrics} == set(range(1, last + 1))
     versions = [line["version"] for line in metrics]
     assert versions == sorted(set(versions))
     assert len(metrics) > made
@@ -171,10 +172,38 @@ def test_a_killed_trainer_goes_on_and_trains_on_every_group_once(training: Train
         assert line["gradient"] > 0
         assert line["staleness"] <= 2 + 1  # after a restart, one version has no weights
         assert line["ratio"] == pytest.approx(1, abs=0.3)
-    steps = [training.trained(step) for step in (1, 2, 3)]
-    assert sum(map(len, steps)) == len(set().union(*steps)) == 24
+    steps = [training.trained(step) for step in range(1, last + 1)]
+    assert sum(map(len, steps)) == len(set().union(*steps)) == 8 * last
     for name in ("before", "after"):
         assert 0 <= json.loads((training.output / f"{name}.json").read_text())["success"] <= 1
+
+
+def test_the_pool_of_another_run_is_left_alone(python: str, tmp_path: Path) -> None:
+    program = """if True:
+        import asyncio, sys
+        from pathlib import Path
+        from aiohttp import web
+        from examples.grpo.rollouts import open_pool
+
+        async def main():
+            app = web.Application()
+            app.router.add_get("/status", lambda _: asyncio.sleep(0, web.json_response({})))
+            runner = web.AppRunner(app)
+            await runner.setup()
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            port = runner.addresses[0][1]
+            async with open_pool([], Path(sys.argv[1]), port):
+                pass
+
+        asyncio.run(main())
+    """
+    command = [python, "-c", program, str(tmp_path)]
+    tried = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert tried.returncode == 1
+    assert "has the pool of another run: choose --pool-port" in tried.stderr
 
 
 def test_the_policy_gets_better_at_what_is_rewarded(training: Training) -> None:
