@@ -7,7 +7,9 @@ not return in time, drops nothing.
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from importlib import import_module
 from typing import Any, cast
 
@@ -52,13 +54,33 @@ class Filters:
             return None
         delivered = await read()
         try:
-            judging = asyncio.to_thread(self._own, delivered)
+            judging = asyncio.wrap_future(_in_own_thread(self._own, delivered))
             keeps = await asyncio.wait_for(judging, FILTER_TIMEOUT)
         except Exception:
             self.errors += 1
             log.exception("the filter could not judge group %s, which is delivered", group.id)
             return None
         return None if keeps else OWN_FILTER
+
+
+def _in_own_thread(judge: GroupFilter, group: DeliveredGroup) -> "Future[bool]":
+    """Start to judge a group in a thread that holds up nothing else, nor the end of the process.
+
+    A function that never returns would use up the threads that everything else shares.
+    """
+    judged: Future[bool] = Future()
+    judged.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            keeps = judge(group)
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            judged.set_exception(error)
+        else:
+            judged.set_result(keeps)
+
+    threading.Thread(target=work, name="rollgym-filter", daemon=True).start()
+    return judged
 
 
 def load_filter(name: str) -> GroupFilter:

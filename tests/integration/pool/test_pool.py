@@ -1,13 +1,14 @@
 """Groups from the draw to the acknowledgement, in one process."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rollgym.engine import WorkItem, run
-from rollgym.pool import DeliveredGroup, OnPolicyChange, RolloutPool
+from rollgym.pool import DeliveredGroup, OnPolicyChange, RolloutPool, filters
 from rollgym.records import Completed, Outcome, TaskError
 from rollgym.store import IdentityError, StorageError, read_manifest, read_tasks
 from tests.builders import read_json_lines
@@ -112,6 +113,23 @@ def test_filters_count_what_they_drop_with_its_numbers(tmp_path: Path) -> None:
         assert status["kept"]["rollouts"] == 6
         assert status["dropped"]["failure_rate"] == pytest.approx(1 / 6, abs=1e-6)
         assert status["dropped"]["mean_reward"] == pytest.approx((0 + 0.5 + 0.5 + 0 + 1) / 5)
+
+
+def test_a_filter_that_never_returns_holds_up_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "FILTER_TIMEOUT", 0.02)
+    never = threading.Event()
+
+    async def training() -> int:
+        async with opened(tmp_path, max_groups=40, group_filter=lambda _: never.wait()) as pool:
+            await take(pool, 40)  # more than the threads that everything shares
+            return int(pool.status()["filter_errors"])
+
+    try:
+        assert run(training()) == 40
+    finally:
+        never.set()
 
 
 async def _status_of(directory: Path) -> tuple[list[str], dict[str, Any]]:
