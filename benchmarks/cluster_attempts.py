@@ -24,7 +24,7 @@ from rollgym.records import (
     WorkerLostError,
     derive_seed,
 )
-from rollgym.servers.endpoints import EndpointPool, EndpointSettings, PoolSettings
+from rollgym.servers.endpoints import EndpointPool, EndpointPoolSettings, EndpointSettings
 from rollgym.servers.endpoints.endpoint import Endpoint
 from rollgym.servers.endpoints.failures import FailedTry, failed_try_of
 from rollgym.servers.endpoints.transport import EndpointTransport
@@ -56,7 +56,7 @@ class Attempts:
         self.nodes = Nodes(cluster.nodes, cluster.sessions, cluster.session_queue, lost)
         self._cluster = cluster
         self._loop = loop
-        settings = PoolSettings()
+        settings = EndpointPoolSettings()
         self._pool = EndpointPool(
             [EndpointSettings(base_url="http://model.simulated/v1")],
             settings,
@@ -119,7 +119,9 @@ class Attempts:
 class SimulatedTransport(EndpointTransport):
     """Sends requests to the simulated endpoint. The body of a request is its number of tokens."""
 
-    def __init__(self, cluster: Cluster, settings: PoolSettings, model: SaturatingEndpoint) -> None:
+    def __init__(
+        self, cluster: Cluster, settings: EndpointPoolSettings, model: SaturatingEndpoint
+    ) -> None:
         super().__init__(settings)
         self._pool_settings = settings
         self._endpoint = model

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from rollgym.cli.status import run_directory
-from rollgym.ctl import Answer, ControlUnreachableError, ask, sockets_of
+from rollgym.ctl import ControlAnswer, ControlUnreachableError, ask, sockets_of
 from rollgym.ctl.commands import (
     Command,
     Pause,
@@ -115,7 +115,7 @@ def run(arguments: Namespace) -> int:
     command = arguments.make(arguments)
     directory = run_directory(arguments.run)
     runs = _runs(directory)
-    answers: dict[Path, Answer] = {}
+    answers: dict[Path, ControlAnswer] = {}
     for socket in (socket for found in runs for socket in sockets_of(found)):
         try:
             answers[socket] = ask(socket, command)
@@ -137,7 +137,7 @@ def run(arguments: Namespace) -> int:
     return 6 if problems else 0
 
 
-def print_answer(answer: Answer, where: str, *, whole: bool) -> None:
+def print_answer(answer: ControlAnswer, where: str, *, whole: bool) -> None:
     """Print what was done, or with `whole` the state of the collection."""
     if answer.said:
         print(where + answer.said)

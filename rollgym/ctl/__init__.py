@@ -4,13 +4,13 @@ The process that collects has the socket beside its journal (`server`), for its 
 (`sockets`). A request is a command (`commands`) as one line of JSON, and so is the answer.
 """
 
-from rollgym.ctl.commands import Answer, Command
+from rollgym.ctl.commands import Command, ControlAnswer
 from rollgym.ctl.server import control_socket
 from rollgym.ctl.sockets import ControlUnreachableError, ask, sockets_of
 
 __all__ = [
-    "Answer",
     "Command",
+    "ControlAnswer",
     "ControlUnreachableError",
     "ask",
     "control_socket",

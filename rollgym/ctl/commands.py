@@ -139,7 +139,7 @@ Command = (
 )
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ControlAnswer(msgspec.Struct, frozen=True):
     """What was done, or the `problem`; and the state of the collection after it.
 
     `status` is missing before the first rollout and after the last one.
@@ -151,23 +151,23 @@ class Answer(msgspec.Struct, frozen=True):
     status: CollectionStatus | None = None
 
 
-def encode(message: Command | Answer) -> bytes:
+def encode(message: Command | ControlAnswer) -> bytes:
     """The line of a message."""
     return msgspec.json.encode(message) + b"\n"
 
 
-async def answer(command: Command, control: Control, by: str) -> Answer:
+async def answer(command: Command, control: Control, by: str) -> ControlAnswer:
     """Carry out a command; what was changed is on disk then. Raises StorageError."""
     if control.state is State.ENDED and not isinstance(command, ShowStatus):
         problem = "the collection has ended, and its last files are being written"
-        return Answer(control.state, problem=problem)
+        return ControlAnswer(control.state, problem=problem)
     said = problem = ""
     try:
         said = await command.carry_out(control, by)
     except ValueError as error:
         problem = str(error)
     await control.flush()
-    return Answer(control.state, said, problem, control.status())
+    return ControlAnswer(control.state, said, problem, control.status())
 
 
 def _running(control: Control) -> str:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from rollgym.ctl.commands import LARGEST_MESSAGE, Answer, Command, answer, encode
+from rollgym.ctl.commands import LARGEST_MESSAGE, Command, ControlAnswer, answer, encode
 from rollgym.ctl.sockets import BoundSocket, caller_of
 from rollgym.engine import Control
 from rollgym.records.decoding import JsonDecoder
@@ -73,7 +73,9 @@ class _Requests:
                 self._open.discard(task)
             writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Answer:
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> ControlAnswer:
         try:
             by = caller_of(writer.get_extra_info("socket"))
             async with asyncio.timeout(REQUEST_TIMEOUT):
@@ -81,16 +83,16 @@ class _Requests:
             async with asyncio.timeout(ANSWER_TIMEOUT):
                 return await answer(command, self._control, by)
         except (PermissionError, StorageError) as error:
-            return Answer(self._control.state, problem=str(error))
+            return ControlAnswer(self._control.state, problem=str(error))
         except TimeoutError:
             problem = "the collection could not do it in time; ask for its status"
-            return Answer(self._control.state, problem=problem)
+            return ControlAnswer(self._control.state, problem=problem)
         except (msgspec.DecodeError, ValueError) as error:
             problem = f"this version of rollgym does not know the request ({error})"
-            return Answer(self._control.state, problem=problem)
+            return ControlAnswer(self._control.state, problem=problem)
         except Exception as error:  # noqa: BLE001 - no request ends a collection
             _log.exception("a request of rollgym ctl failed")
-            return Answer(self._control.state, problem=f"it failed: {error!r}")
+            return ControlAnswer(self._control.state, problem=f"it failed: {error!r}")
 
     async def close(self) -> None:
         """Let open requests end, for a short time."""

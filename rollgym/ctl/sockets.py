@@ -25,7 +25,7 @@ from pathlib import Path
 import msgspec
 
 from rollgym.closing import Closable
-from rollgym.ctl.commands import LARGEST_MESSAGE, Answer, Command, encode
+from rollgym.ctl.commands import LARGEST_MESSAGE, Command, ControlAnswer, encode
 from rollgym.records.decoding import JsonDecoder
 
 SUFFIX = ".sock"
@@ -34,7 +34,7 @@ LONGEST_PATH = 100
 ASK_TIMEOUT = 30.0
 ROOT = 0
 _CREDENTIALS = struct.Struct("3i")
-_ANSWER = JsonDecoder(Answer)
+_ANSWER = JsonDecoder(ControlAnswer)
 
 
 class ControlUnreachableError(Exception):
@@ -115,7 +115,7 @@ def _name(user: int) -> str:
         return f"user {user}"
 
 
-def ask(path: Path, command: Command, seconds: float = ASK_TIMEOUT) -> Answer:
+def ask(path: Path, command: Command, seconds: float = ASK_TIMEOUT) -> ControlAnswer:
     """Send a command to a collection and return its answer. Raises ControlUnreachableError."""
     deadline = time.monotonic() + seconds
     try:

@@ -25,7 +25,7 @@ import msgspec
 
 from rollgym.records import RolloutKey
 from rollgym.records.version import require_version
-from rollgym.store import Change, ControlLog, StorageError, read_changes
+from rollgym.store import ControlChange, ControlLog, StorageError, read_changes
 
 PROGRAM = "the program"
 """Who asked for a change, where the caller gave no name."""
@@ -161,7 +161,7 @@ class Control:
         self._holds: dict[str, None] = {}
         self._actions: deque[tuple[Action, asyncio.Future[int]]] = deque()
         self._version_listeners: list[VersionListener] = []
-        self._unlogged: list[Change] = []
+        self._unlogged: list[ControlChange] = []
         self._log: ControlLog | None = None
         self._attached: Attached | None = None
         self._ended = False
@@ -382,7 +382,9 @@ class Control:
         return count
 
     def _note(self, command: str, by: str | None, **values: Any) -> None:
-        change = Change(time=self._wall_clock(), by=by or PROGRAM, command=command, values=values)
+        change = ControlChange(
+            time=self._wall_clock(), by=by or PROGRAM, command=command, values=values
+        )
         if self._log is None:
             self._unlogged.append(change)
         elif not self._ended:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from rollgym.pool.delivery_log import DeliveryLog, Entry, Fate
-from rollgym.pool.groups import Group, Member, Tally
+from rollgym.pool.groups import Member, PoolGroup, Tally
 from rollgym.pool.policy_versions import PolicyVersions
 from rollgym.records import Attempt
 from rollgym.store import KeySet
@@ -26,7 +26,7 @@ CLOCK_TICK = 0.002
 """How inexact the times of an attempt may be: event loops round them."""
 
 
-class Lease(NamedTuple):
+class GroupLease(NamedTuple):
     """Who has a group, and until when, as a time of the event loop."""
 
     trainer: str
@@ -55,16 +55,16 @@ class Book:
         self._log = log
         self._size = size
         self._wall_clock = wall_clock
-        self._groups: dict[int, Group] = {}
+        self._groups: dict[int, PoolGroup] = {}
         self._ready: dict[int, None] = {}
         self._again: dict[int, None] = {}
-        self._leases: dict[int, Lease] = {}
+        self._leases: dict[int, GroupLease] = {}
         self._acknowledged, self._dropped = KeySet(), KeySet()
         self._taken = [0]
 
     # Rebuilding.
 
-    def load(self, records: Iterable[tuple[JournalEntry, bool]]) -> list[Group]:
+    def load(self, records: Iterable[tuple[JournalEntry, bool]]) -> list[PoolGroup]:
         """Read the log and the journal. Returns the finished groups that were never judged.
 
         The earlier `versions` must be known. Raises StoreError.
@@ -116,10 +116,10 @@ class Book:
 
     # Collecting.
 
-    def group(self, number: int) -> Group:
+    def group(self, number: int) -> PoolGroup:
         """The group of this number, which is not settled."""
         if number not in self._groups:
-            self._groups[number] = Group(number, self._size)
+            self._groups[number] = PoolGroup(number, self._size)
         return self._groups[number]
 
     def has(self, number: int) -> bool:
@@ -143,11 +143,11 @@ class Book:
             if not self.is_settled(number) and not (group and group.finished):
                 yield number
 
-    def add_ready(self, group: Group) -> None:
+    def add_ready(self, group: PoolGroup) -> None:
         """A finished group may be delivered."""
         self._ready[group.number] = None
 
-    def drop(self, group: Group, reason: str) -> None:
+    def drop(self, group: PoolGroup, reason: str) -> None:
         """A finished group is not delivered. Raises StorageError."""
         self._write(Fate.DROPPED, group.number, reason=reason)
         self._dropped.add(group.number, 0)
@@ -159,7 +159,9 @@ class Book:
 
     # Delivering.
 
-    def deliver(self, trainer: str, most: int, until: float, max_age: int | None) -> list[Group]:
+    def deliver(
+        self, trainer: str, most: int, until: float, max_age: int | None
+    ) -> list[PoolGroup]:
         """Lease groups to a trainer, those that were delivered before first.
 
         Groups that are older than `max_age` versions are dropped, unless a trainer has had them.
@@ -179,7 +181,7 @@ class Book:
             self._again.pop(group.number, None)
             self._ready.pop(group.number, None)
             self._write(Fate.DELIVERED, group.number, trainer=trainer)
-            self._leases[group.number] = Lease(trainer, until)
+            self._leases[group.number] = GroupLease(trainer, until)
             if not group.deliveries:
                 self._taken[-1] += 1
                 self.kept.groups += 1
@@ -187,7 +189,7 @@ class Book:
             group.deliveries += 1
         return chosen
 
-    def take_back(self, groups: Iterable[Group]) -> None:
+    def take_back(self, groups: Iterable[PoolGroup]) -> None:
         """Groups did not reach their trainer, or its lease ended."""
         for group in groups:
             if self._leases.pop(group.number, None):
@@ -232,7 +234,7 @@ class Book:
         if known and len(self.versions) > known:
             self._taken = [*self._taken[-RECENT_VERSIONS:], 0]
 
-    def versions_of(self, group: Group) -> list[str]:
+    def versions_of(self, group: PoolGroup) -> list[str]:
         """The versions that made the completed members of a group, oldest first.
 
         They are those that the turns name. Where a turn does not say its version, they are all that
@@ -242,7 +244,7 @@ class Book:
             name for member in group.completed for name in self._member_versions(member)
         )
 
-    def age(self, group: Group) -> int:
+    def age(self, group: PoolGroup) -> int:
         """How many versions came after the oldest one of a group."""
         return max(map(self.versions.age, self.versions_of(group)), default=0)
 
@@ -307,7 +309,7 @@ class Book:
             "staleness": max(map(self.age, waiting), default=None),
         }
 
-    def _count_kept(self, group: Group) -> None:
+    def _count_kept(self, group: PoolGroup) -> None:
         self.kept.add(group.members.values())
         self.useful += group.useful
         self.wasted += group.spent - group.useful

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from importlib import import_module
 from typing import Any, cast
 
-from rollgym.pool.groups import DeliveredGroup, Group
+from rollgym.pool.groups import DeliveredGroup, PoolGroup
 
 FILTER_TIMEOUT = 60.0
 NO_REWARDS = "no_rewards"
@@ -38,7 +38,7 @@ class Filters:
         self._own = own
 
     async def reason_to_drop(
-        self, group: Group, read: Callable[[], Awaitable[DeliveredGroup]]
+        self, group: PoolGroup, read: Callable[[], Awaitable[DeliveredGroup]]
     ) -> str | None:
         """Why the group is not delivered; None where it is. `read` gives it with its rows.
 

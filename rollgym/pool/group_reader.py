@@ -9,8 +9,8 @@ import msgspec
 
 from rollgym.closing import Closable
 from rollgym.pool.book import Book
-from rollgym.pool.groups import DeliveredGroup, Group
-from rollgym.pool.source import Draw
+from rollgym.pool.groups import DeliveredGroup, PoolGroup
+from rollgym.pool.source import GroupDraw
 from rollgym.records import Attempt, Row, Task
 from rollgym.store import RecordLookup
 
@@ -24,7 +24,7 @@ class GroupReader(Closable):
     """Makes groups as trainers get them."""
 
     def __init__(
-        self, journal: Path, draw: Draw, book: Book, row_of: RowOf, in_thread: InThread
+        self, journal: Path, draw: GroupDraw, book: Book, row_of: RowOf, in_thread: InThread
     ) -> None:
         self._journal = journal
         self._draw = draw
@@ -33,7 +33,7 @@ class GroupReader(Closable):
         self._in_thread = in_thread
         self._records = RecordLookup()
 
-    async def read(self, groups: Sequence[Group]) -> list[DeliveredGroup]:
+    async def read(self, groups: Sequence[PoolGroup]) -> list[DeliveredGroup]:
         """Read groups with their rows. Raises CorruptJournalError, StorageError."""
         found: list[DeliveredGroup] = []
         for group in groups:

@@ -56,7 +56,7 @@ def _why(outcome: Outcome) -> str:
             return str(outcome.reason)
 
 
-class Group:
+class PoolGroup:
     """The rollouts of one task of the run.
 
     `spent` are the seconds of all its attempts, `deliveries` how often it was delivered.

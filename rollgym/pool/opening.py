@@ -10,7 +10,7 @@ import msgspec
 from rollgym.engine import Observer, Policy, Worker
 from rollgym.pool.pool import RolloutPool
 from rollgym.pool.settings import PoolSettings
-from rollgym.pool.source import Draw
+from rollgym.pool.source import GroupDraw
 from rollgym.records import Attempt, Row, Task
 from rollgym.rollouts.output_row import output_row
 from rollgym.store import OpenAdvice, RunStore, open_run, read_manifest
@@ -36,7 +36,7 @@ def open_pool_run(
     """
     manifest = None if force_new_run else read_manifest(directory, advice)
     drawn = manifest.identity.inputs.tasks if manifest else 0
-    draw = Draw.of(dataset, settings, seed)
+    draw = GroupDraw.of(dataset, settings, seed)
     return open_run(
         directory,
         (draw.task(number) for number in range(drawn)),

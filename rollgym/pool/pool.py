@@ -33,11 +33,11 @@ from rollgym.pool.book import Acknowledgement, Book
 from rollgym.pool.delivery_log import DeliveryLog
 from rollgym.pool.filters import Filters
 from rollgym.pool.group_reader import GroupReader, InThread, RowOf
-from rollgym.pool.groups import DeliveredGroup, Group
+from rollgym.pool.groups import DeliveredGroup, PoolGroup
 from rollgym.pool.pacing import Pacing
 from rollgym.pool.settings import OnPolicyChange, PoolSettings
 from rollgym.pool.slots import Slots
-from rollgym.pool.source import Draw, GroupSource
+from rollgym.pool.source import GroupDraw, GroupSource
 from rollgym.records import Task
 from rollgym.rollouts.output_row import output_row
 from rollgym.store import (
@@ -87,7 +87,7 @@ class RolloutPool(AsyncClosable):
         self._policy = policy or Policy()
         self._observers = observers
         self._wall_clock = wall_clock
-        draw = Draw.of(dataset, settings, store.seed)
+        draw = GroupDraw.of(dataset, settings, store.seed)
         self._log = DeliveryLog(store.directory, store.disk)
         self._book = Book(self._log, settings.group_size, wall_clock)
         self._pacing = Pacing(
@@ -104,7 +104,7 @@ class RolloutPool(AsyncClosable):
             own=settings.group_filter,
         )
         self._reader = GroupReader(store.journal_path, draw, self._book, row_of, in_thread)
-        self._to_judge: asyncio.Queue[Group] = asyncio.Queue()
+        self._to_judge: asyncio.Queue[PoolGroup] = asyncio.Queue()
         self._changed = asyncio.Event()
         self._running: asyncio.Task[Coverage] | None = None
         self._coverage: Coverage | None = None
@@ -247,7 +247,7 @@ class RolloutPool(AsyncClosable):
                 self._to_judge.task_done()
                 continue
 
-            async def read(group: Group = group) -> DeliveredGroup:
+            async def read(group: PoolGroup = group) -> DeliveredGroup:
                 return (await self._reader.read([group]))[0]
 
             reason = await self._filters.reason_to_drop(group, read)
@@ -258,7 +258,7 @@ class RolloutPool(AsyncClosable):
             self._to_judge.task_done()
             self._notify()
 
-    def _may_be_refilled(self, group: Group) -> bool:
+    def _may_be_refilled(self, group: PoolGroup) -> bool:
         """Whether a finished group still waits for rollouts.
 
         An earlier process may have left refills, which run now; then the group is heard of again.
@@ -400,7 +400,7 @@ class RolloutPool(AsyncClosable):
         if self._error is not None:
             raise PoolError(f"the pool has stopped: {self._error!r}") from self._error
 
-    def _deliver(self, trainer: str, most: int) -> list[Group]:
+    def _deliver(self, trainer: str, most: int) -> list[PoolGroup]:
         self._require_running()
         until = asyncio.get_running_loop().time() + self.settings.lease_seconds
         before = self._book.undelivered
@@ -409,7 +409,7 @@ class RolloutPool(AsyncClosable):
             self._notify()
         return groups
 
-    async def _read_leased(self, groups: list[Group]) -> list[DeliveredGroup]:
+    async def _read_leased(self, groups: list[PoolGroup]) -> list[DeliveredGroup]:
         """Read groups for a trainer that may go away meanwhile."""
         try:
             await self._log.sync()

@@ -20,7 +20,7 @@ from rollgym.store import RunStore
 CHUNK = 64
 
 
-class Draw:
+class GroupDraw:
     """The tasks of a run that a sampler draws from a dataset."""
 
     def __init__(self, dataset: Sequence[Task], sampler: Sampler, size: int) -> None:
@@ -30,7 +30,7 @@ class Draw:
         self._size = size
 
     @classmethod
-    def of(cls, dataset: Sequence[Task], settings: PoolSettings, seed: int) -> "Draw":
+    def of(cls, dataset: Sequence[Task], settings: PoolSettings, seed: int) -> "GroupDraw":
         """As the settings of a pool say. Raises ValueError for a dataset without rows."""
         return cls(dataset, Sampler(len(dataset), seed, settings.order), settings.group_size)
 
@@ -53,7 +53,7 @@ class GroupSource(LiveSource):
     """Gives the groups of one pool; `end` after the last of `most`, or when asked to."""
 
     def __init__(
-        self, store: RunStore, draw: Draw, book: Book, pacing: Pacing, most: int | None
+        self, store: RunStore, draw: GroupDraw, book: Book, pacing: Pacing, most: int | None
     ) -> None:
         self.started = 0
         """How many groups were given to the engine."""

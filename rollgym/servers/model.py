@@ -27,9 +27,9 @@ from rollgym.records.decoding import JsonDecoder
 from rollgym.servers.context import current_rollout
 from rollgym.servers.endpoints import (
     EndpointPool,
+    EndpointPoolSettings,
     EndpointSettings,
     MaxConcurrency,
-    PoolSettings,
     PoolStream,
 )
 from rollgym.servers.endpoints.settings import HeaderName
@@ -185,7 +185,7 @@ class EndpointModelConfig(ServerConfig):
     """
 
     max_concurrency: MaxConcurrency = None
-    pool: PoolSettings = PoolSettings()
+    pool: EndpointPoolSettings = EndpointPoolSettings()
     extra_body: dict[str, Any] | None = None
     policy_version_header: Annotated[HeaderName, Setting.NOTE] = POLICY_VERSION_HEADER
     policy_version_fallback: Annotated[VersionFallback | None, Setting.NOTE] = None

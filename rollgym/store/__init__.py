@@ -1,7 +1,7 @@
 """How rollouts are stored: the journal, the run's identity, blobs, readers and merging."""
 
 from rollgym.store.blobs import BlobRef, BlobStore
-from rollgym.store.control_log import Change, ControlLog, read_changes
+from rollgym.store.control_log import ControlChange, ControlLog, read_changes
 from rollgym.store.derived import DerivedFile, WriteLock, write_derived
 from rollgym.store.disk import Disk, FileLock
 from rollgym.store.errors import (
@@ -41,7 +41,7 @@ __all__ = [
     "WHOLE",
     "BlobRef",
     "BlobStore",
-    "Change",
+    "ControlChange",
     "ControlLog",
     "CorruptJournalError",
     "DerivedFile",

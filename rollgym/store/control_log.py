@@ -24,7 +24,7 @@ CONTROL_VERSION = 1
 Value = str | int | float | bool | None
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class ControlChange(msgspec.Struct, frozen=True, kw_only=True):
     """One change. `time` is wall-clock time since the epoch; `by` names who asked for it.
 
     `command` is what was asked for, as `rollgym ctl` calls it, with its `values`.
@@ -41,7 +41,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join((self.command, *values))
 
 
-_DECODER = JsonDecoder(Change)
+_DECODER = JsonDecoder(ControlChange)
 
 
 class ControlLog(Closable):
@@ -57,7 +57,7 @@ class ControlLog(Closable):
             self._dirty.set()  # a killed process may have left changes unsynced
         self._sync_lock = asyncio.Lock()
 
-    def append(self, change: Change) -> None:
+    def append(self, change: ControlChange) -> None:
         """Write a change. Raises StorageError."""
         if self._journal is None:
             self._journal = Journal(self.path, self._disk)
@@ -82,13 +82,13 @@ class ControlLog(Closable):
             self._journal.close()
 
 
-def read_changes(directory: Path) -> list[Change]:
+def read_changes(directory: Path) -> list[ControlChange]:
     """Every change of a run, in the order of time. Raises RefusedError, StorageError."""
     changes = (change for path in control_paths(directory) for change in _read(path))
     return sorted(changes, key=lambda change: change.time)
 
 
-def _read(path: Path) -> Iterator[Change]:
+def _read(path: Path) -> Iterator[ControlChange]:
     with storage_errors(path, "reading the control log"), path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):

@@ -6,7 +6,7 @@ import pytest
 
 from rollgym.pool.book import Book
 from rollgym.pool.delivery_log import DeliveryLog
-from rollgym.pool.groups import Group
+from rollgym.pool.groups import PoolGroup
 from tests.simulation.pool.campaign import run_pool_seeds, simulate_pool
 from tests.simulation.pool.promises import PoolViolationError
 
@@ -47,7 +47,7 @@ def test_an_answer_before_the_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_restart_that_forgets_finished_groups_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     load = Book.load
 
-    def forgetful(self: Book, records: object) -> list[Group]:
+    def forgetful(self: Book, records: object) -> list[PoolGroup]:
         load(self, records)  # type: ignore[arg-type]
         return []
 

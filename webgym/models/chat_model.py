@@ -37,7 +37,7 @@ from rollgym.records import (
 from rollgym.records.decoding import decode_json
 from rollgym.records.version import merged_version
 from rollgym.servers.context import seconds_left
-from rollgym.servers.endpoints import EndpointPool, PoolSettings
+from rollgym.servers.endpoints import EndpointPool, EndpointPoolSettings
 from rollgym.servers.endpoints.times import POLICY_VERSION_HEADER, VersionFallback, timing_call
 from rollgym.servers.exact_tokens import ExactTokens
 from rollgym.servers.limit import Limit
@@ -165,9 +165,9 @@ class ChatModel(AsyncClosable):
             connections = self._connections[loop] = _ModelConnections(pool, self.settings)
         return connections
 
-    def _pool_settings(self) -> PoolSettings:
+    def _pool_settings(self) -> EndpointPoolSettings:
         others = min(len(self._endpoints) - 1, MAX_OTHER_ENDPOINTS)
-        return PoolSettings(
+        return EndpointPoolSettings(
             request_timeout=self.settings.request_timeout,
             max_retries=self.settings.max_retries + others,
             rest_maximum=LONGEST_COOLDOWN,

@@ -71,7 +71,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
 _READ_REQUEST = JsonDecoder(ChatRequest).decode
 
 
-class PolicyTurn(msgspec.Struct, frozen=True):
+class DecisionTurn(msgspec.Struct, frozen=True):
     """What a policy reads of a request: one turn in which it decides on one action.
 
     `page` is None when the chat shows pages as images only. `is_complete`: the prompt asks for all
@@ -115,7 +115,7 @@ def read_request(body: bytes, model: str) -> ChatRequest:
     return request
 
 
-def read_turn(request: ChatRequest) -> PolicyTurn:
+def read_turn(request: ChatRequest) -> DecisionTurn:
     """Raises ChatRequestError when the chat has no task or offers no known tool."""
     texts = [message.text for message in request.messages]
     from_user = [message.text for message in request.messages if message.role == "user"]
@@ -124,7 +124,7 @@ def read_turn(request: ChatRequest) -> PolicyTurn:
     if task is None:
         raise ChatRequestError("the first user message has no task: write it after a line `Task:`")
     step = _STEP.findall(from_user[-1].partition(OPENING)[0])
-    return PolicyTurn(
+    return DecisionTurn(
         task=" ".join(task.split()),
         mode=_mode(system),
         page=read_page(from_user[-1]) if OPENING in from_user[-1] else None,
@@ -135,7 +135,7 @@ def read_turn(request: ChatRequest) -> PolicyTurn:
     )
 
 
-def write_reply(decision: PolicyDecision, turn: PolicyTurn) -> str:
+def write_reply(decision: PolicyDecision, turn: DecisionTurn) -> str:
     """The decision as a model would write it. Raises ActionError if the mode lacks the action."""
     lines = [f"Action: {decision.action}", decision.action.write(turn.mode).text]
     if turn.is_complete:

@@ -19,7 +19,7 @@ import msgspec
 from rollgym.records.decoding import JsonDecoder
 from rollgym.store import RefusedError
 from webgym.actions.space import GiveAnswer, Wait
-from webgym.policies.chat import PolicyDecision, PolicyTurn
+from webgym.policies.chat import DecisionTurn, PolicyDecision
 from webgym.policies.script import Script, ScriptError
 from webgym.sites.errors import SitesError
 from webgym.sites.tasks.solutions import ActionKind, Solution, action_of, load_solutions
@@ -46,7 +46,7 @@ class ScriptedPolicy:
         self._most = most_conversations
         self._conversations: OrderedDict[str, _Playback] = OrderedDict()
 
-    def decide(self, turn: PolicyTurn) -> PolicyDecision:
+    def decide(self, turn: DecisionTurn) -> PolicyDecision:
         """The next action of the recording, or the decision made for this very turn before."""
         playback = self._conversations.get(turn.conversation)
         if playback is None or (turn.is_first and playback.digest != turn.digest):
@@ -55,7 +55,7 @@ class ScriptedPolicy:
             self._remember(turn.conversation, playback)
         return playback.decide(turn)
 
-    def _script(self, turn: PolicyTurn) -> Script | None:
+    def _script(self, turn: DecisionTurn) -> Script | None:
         solution = self._recordings.get(_key(turn.task))
         if solution is None:
             _LOGGER.warning("there is no recording for the task %.200r", turn.task)
@@ -77,13 +77,13 @@ class _Playback:
         self._script = script
         self._decision: PolicyDecision | None = None
 
-    def decide(self, turn: PolicyTurn) -> PolicyDecision:
+    def decide(self, turn: DecisionTurn) -> PolicyDecision:
         if self._decision is None or self.digest != turn.digest:
             self.digest, self._decision = turn.digest, _next_decision(self._script, turn)
         return self._decision
 
 
-def _next_decision(script: Script | None, turn: PolicyTurn) -> PolicyDecision:
+def _next_decision(script: Script | None, turn: DecisionTurn) -> PolicyDecision:
     if script is None:
         return PolicyDecision(
             GiveAnswer(NO_RECORDING), "End the task: nothing was recorded for it."

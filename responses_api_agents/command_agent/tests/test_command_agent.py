@@ -31,7 +31,7 @@ from rollgym.records import (
     ToolError,
 )
 from rollgym.servers.context import working_for
-from rollgym.servers.endpoints import PoolSettings
+from rollgym.servers.endpoints import EndpointPoolSettings
 from tests.faulty_model import OVERFLOWS, FaultyModel, answer, error, reply
 
 PATIENCE = 60.0
@@ -444,7 +444,7 @@ async def _with_endpoint(
     """The row of a rollout whose model is a real endpoint, or its failure."""
     async with FaultyModel(script) as endpoint:
         config = VllmModelConfig(
-            base_url=endpoint.base_url, model="m", pool=PoolSettings(max_retries=0)
+            base_url=endpoint.base_url, model="m", pool=EndpointPoolSettings(max_retries=0)
         )
         model = VllmModel("policy_model", config)
         async with on_stage(folder, program, model=model) as stage:

@@ -8,10 +8,10 @@ from rollgym.servers.endpoints.pool import EndpointPool, PoolReport, PoolStream
 from rollgym.servers.endpoints.settings import (
     ApiKey,
     BaseUrl,
+    EndpointPoolSettings,
     EndpointSettings,
     Headers,
     MaxConcurrency,
-    PoolSettings,
     endpoint_settings,
 )
 
@@ -19,11 +19,11 @@ __all__ = [
     "ApiKey",
     "BaseUrl",
     "EndpointPool",
+    "EndpointPoolSettings",
     "EndpointSettings",
     "Headers",
     "MaxConcurrency",
     "PoolReport",
-    "PoolSettings",
     "PoolStream",
     "endpoint_settings",
 ]

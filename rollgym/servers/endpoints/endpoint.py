@@ -27,7 +27,7 @@ from rollgym.records import (
     ModelUnavailableError,
 )
 from rollgym.servers.endpoints.failures import FailedTry
-from rollgym.servers.endpoints.settings import EndpointSettings, PoolSettings
+from rollgym.servers.endpoints.settings import EndpointPoolSettings, EndpointSettings
 
 _LOGGER = logging.getLogger("rollgym.servers.endpoints")
 BESIDE = "/../"
@@ -61,7 +61,7 @@ class EndpointHealth:
     All times are of the one clock that the caller reads.
     """
 
-    def __init__(self, settings: PoolSettings) -> None:
+    def __init__(self, settings: EndpointPoolSettings) -> None:
         self._settings = settings
         self._cooldown = Backoff(settings.rest_initial, maximum=settings.rest_maximum, jitter=0.0)
         self._failures = 0
@@ -116,7 +116,7 @@ class Endpoint:
     `last_failed_try` is the latest failure that counted against the endpoint.
     """
 
-    def __init__(self, settings: EndpointSettings, pool: PoolSettings) -> None:
+    def __init__(self, settings: EndpointSettings, pool: EndpointPoolSettings) -> None:
         self.health = EndpointHealth(pool)
         self.weight = settings.weight
         self.in_flight = 0

@@ -28,7 +28,7 @@ from rollgym.servers.context import current_deadline
 from rollgym.servers.endpoints.endpoint import Endpoint, EndpointReport
 from rollgym.servers.endpoints.failures import FailedTry
 from rollgym.servers.endpoints.retries import retry_wait
-from rollgym.servers.endpoints.settings import EndpointSettings, PoolSettings
+from rollgym.servers.endpoints.settings import EndpointPoolSettings, EndpointSettings
 from rollgym.servers.endpoints.slots import NoSlot, SlotQueue
 from rollgym.servers.endpoints.times import POLICY_VERSION_HEADER, note_queued
 from rollgym.servers.endpoints.transport import EndpointStream, EndpointTransport
@@ -50,7 +50,7 @@ class EndpointPool(AsyncClosable):
     def __init__(
         self,
         endpoints: Sequence[EndpointSettings],
-        settings: PoolSettings | None = None,
+        settings: EndpointPoolSettings | None = None,
         *,
         seed: int | None = None,
         transport: EndpointTransport | None = None,
@@ -62,7 +62,7 @@ class EndpointPool(AsyncClosable):
         """
         if not endpoints:
             raise ValueError("a pool needs at least one endpoint")
-        chosen = self._settings = settings or PoolSettings()
+        chosen = self._settings = settings or EndpointPoolSettings()
         self._endpoints = tuple(Endpoint(each, chosen) for each in endpoints)
         self._slots = SlotQueue(self._endpoints, chosen.max_rest_wait)
         self._transport = transport or EndpointTransport(chosen, version_header)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rollgym.engine import Backoff
 from rollgym.records import DeadlineError, ModelMalformedError, ModelRateLimitError
 from rollgym.servers.endpoints.failures import FailedTry
-from rollgym.servers.endpoints.settings import PoolSettings
+from rollgym.servers.endpoints.settings import EndpointPoolSettings
 
 MALFORMED_RETRIES = 1
 WEIGHT_OF_REJECTION = 0.5
@@ -18,7 +18,7 @@ WEIGHT_OF_REJECTION = 0.5
 
 
 def retry_wait(
-    settings: PoolSettings,
+    settings: EndpointPoolSettings,
     failures: Sequence[FailedTry],
     left: float,
     seed: int,

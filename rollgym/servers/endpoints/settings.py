@@ -87,7 +87,7 @@ class EndpointSettings(BaseModel):
     weight: Annotated[float, Setting.TIMING] = Field(default=1.0, gt=0, allow_inf_nan=False)
 
 
-class PoolSettings(BaseModel):
+class EndpointPoolSettings(BaseModel):
     """Timeouts, retries and cooldowns of a pool. Times are in seconds.
 
     - `connect_timeout`, `request_timeout`: timeouts of one try. `call_timeout`: timeout of a call

@@ -19,7 +19,7 @@ from rollgym.servers.endpoints.connection import (
 )
 from rollgym.servers.endpoints.endpoint import BESIDE, Endpoint
 from rollgym.servers.endpoints.failures import FailedTry, failed_try_of, json_object
-from rollgym.servers.endpoints.settings import PoolSettings
+from rollgym.servers.endpoints.settings import EndpointPoolSettings
 from rollgym.servers.endpoints.times import note_version
 from rollgym.servers.limit import Limit
 
@@ -36,7 +36,7 @@ class _NotConnectedError(Exception):
 class EndpointTransport:
     """The connections of a pool, by endpoint; the most recently used one is used first."""
 
-    def __init__(self, settings: PoolSettings, version_header: str | None = None) -> None:
+    def __init__(self, settings: EndpointPoolSettings, version_header: str | None = None) -> None:
         self._settings = settings
         self._version_header = version_header.lower().encode() if version_header else b""
         self._idle: dict[Endpoint, deque[EndpointConnection]] = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rollgym.ctl import ControlUnreachableError, ask, control_socket, sockets_of
-from rollgym.ctl.commands import Answer, Pause, RetryFailed, ShowStatus
+from rollgym.ctl.commands import ControlAnswer, Pause, RetryFailed, ShowStatus
 from rollgym.ctl.sockets import LONGEST_PATH
 from rollgym.engine import Control, State, WorkItem, collect, run
 from rollgym.records import Completed, Outcome, ToolError
@@ -35,7 +35,7 @@ class Beside:
             raise ToolError("it broke")
         return Completed(1.0)
 
-    async def ask(self, command: object) -> Answer:
+    async def ask(self, command: object) -> ControlAnswer:
         (path,) = sockets_of(self.directory)
         return await asyncio.to_thread(ask, path, command)  # type: ignore[arg-type]
 
@@ -43,7 +43,7 @@ class Beside:
 def test_commands_reach_a_running_collection_and_change_it(tmp_path: Path) -> None:
     scene = Beside(tmp_path / "run")
 
-    async def act() -> list[Answer]:
+    async def act() -> list[ControlAnswer]:
         answers = [await scene.ask(ShowStatus())]
         async with asyncio.timeout(20):
             while (status := scene.control.status()) is None or status.failed < 3:  # noqa: ASYNC110
@@ -54,7 +54,7 @@ def test_commands_reach_a_running_collection_and_change_it(tmp_path: Path) -> No
         scene.repaired.set()
         return answers
 
-    async def main() -> list[Answer]:
+    async def main() -> list[ControlAnswer]:
         with make_run(scene.directory, 4) as store:
             async with control_socket(store, scene.control, scene.notes.append):
                 acting = asyncio.create_task(act())
@@ -150,7 +150,7 @@ def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     scene = Beside(tmp_path / "run")
     ours = os.getuid()
 
-    async def main() -> Answer:
+    async def main() -> ControlAnswer:
         with make_run(scene.directory) as store:
             async with control_socket(store, scene.control, scene.notes.append):
                 monkeypatch.setattr("rollgym.ctl.sockets.ROOT", ours + 1)

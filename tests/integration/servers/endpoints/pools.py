@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from rollgym.records import RolloutError
-from rollgym.servers.endpoints import EndpointPool, EndpointSettings, PoolSettings
+from rollgym.servers.endpoints import EndpointPool, EndpointPoolSettings, EndpointSettings
 from tests.faulty_model import FaultyModel
 
 KEY = "sk-0123456789abcdef"
@@ -32,7 +32,7 @@ def pool_of(*models: FaultyModel | str, limit: int | None = None, **settings: An
         )
         for model in models
     ]
-    return EndpointPool(endpoints, PoolSettings(**{**QUICK, **settings}), seed=1)
+    return EndpointPool(endpoints, EndpointPoolSettings(**{**QUICK, **settings}), seed=1)
 
 
 async def failure_of(call: Awaitable[bytes]) -> RolloutError:

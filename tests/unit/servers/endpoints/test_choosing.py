@@ -13,10 +13,10 @@ from rollgym.records import (
 )
 from rollgym.servers.endpoints.endpoint import Endpoint
 from rollgym.servers.endpoints.failures import FailedTry
-from rollgym.servers.endpoints.settings import EndpointSettings, PoolSettings
+from rollgym.servers.endpoints.settings import EndpointPoolSettings, EndpointSettings
 from rollgym.servers.endpoints.slots import choose, first_available
 
-RULES = PoolSettings(failures_before_rest=3, rest_initial=1.0, rest_maximum=8.0)
+RULES = EndpointPoolSettings(failures_before_rest=3, rest_initial=1.0, rest_maximum=8.0)
 DOWN = FailedTry(ModelUnavailableError, "broke off")
 
 

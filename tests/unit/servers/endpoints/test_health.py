@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollgym.records import ModelRateLimitError
-from rollgym.servers.endpoints import EndpointSettings, PoolSettings
+from rollgym.servers.endpoints import EndpointPoolSettings, EndpointSettings
 from rollgym.servers.endpoints.endpoint import Endpoint, EndpointHealth
 from rollgym.servers.endpoints.failures import FailedTry
 
-RULES = PoolSettings(failures_before_rest=3, rest_initial=1.0, rest_maximum=8.0)
+RULES = EndpointPoolSettings(failures_before_rest=3, rest_initial=1.0, rest_maximum=8.0)
 
 
 def failing(times: int, *, at: float = 10.0) -> EndpointHealth:
@@ -121,7 +121,7 @@ def test_many_cooldowns_of_a_saturated_endpoint_are_few_lines_of_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     settings = EndpointSettings(base_url="http://127.0.0.1:8000/v1")
-    endpoint = Endpoint(settings, PoolSettings(failures_before_rest=1))
+    endpoint = Endpoint(settings, EndpointPoolSettings(failures_before_rest=1))
     busy = FailedTry(ModelRateLimitError, "answered 429")
     for second in range(60):
         endpoint.acquire(float(second))

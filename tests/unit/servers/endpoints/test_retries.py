@@ -10,12 +10,12 @@ from rollgym.records import (
     ModelRateLimitError,
     ModelUnavailableError,
 )
-from rollgym.servers.endpoints import PoolSettings
+from rollgym.servers.endpoints import EndpointPoolSettings
 from rollgym.servers.endpoints.failures import FailedTry
 from rollgym.servers.endpoints.retries import retry_wait
 from tests.cases import for_each
 
-RULES = PoolSettings(max_retries=4, backoff_initial=1.0, backoff_maximum=8.0)
+RULES = EndpointPoolSettings(max_retries=4, backoff_initial=1.0, backoff_maximum=8.0)
 LONG = 1000.0
 
 DOWN = FailedTry(ModelUnavailableError, "is down")

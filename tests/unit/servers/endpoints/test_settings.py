@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
-from rollgym.servers.endpoints import BaseUrl, EndpointSettings, PoolSettings, endpoint_settings
+from rollgym.servers.endpoints import (
+    BaseUrl,
+    EndpointPoolSettings,
+    EndpointSettings,
+    endpoint_settings,
+)
 from tests.cases import for_each
 
 URL = "http://127.0.0.1:8000/v1"
@@ -73,4 +78,4 @@ def test_a_key_is_not_shown_by_its_settings_and_an_empty_one_is_none() -> None:
 )
 def test_a_pool_without_sensible_bounds_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=next(iter(change))):
-        PoolSettings(**change)
+        EndpointPoolSettings(**change)

@@ -11,7 +11,7 @@ from webgym.context.conversation import build_chat
 from webgym.context.page_view import AgentObservation, PageElement, PageText
 from webgym.context.settings import ContextSettings
 from webgym.policies import MODEL_NAME
-from webgym.policies.chat import ChatRequest, PolicyTurn
+from webgym.policies.chat import ChatRequest, DecisionTurn
 from webgym.tasks.task import WebTask
 
 
@@ -40,8 +40,8 @@ def turn(
     *,
     mode: InteractionMode = "set_of_marks",
     conversation: str = "one",
-) -> PolicyTurn:
-    return PolicyTurn(
+) -> DecisionTurn:
+    return DecisionTurn(
         task=task,
         mode=mode,
         page=shown,
