@@ -77,9 +77,11 @@ class _Requests:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> ControlAnswer:
         try:
-            by = caller_of(writer.get_extra_info("socket"))
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                command = _COMMAND.decode(await reader.readline())
+                line = await reader.readline()
+            # Not before it was read: a connection that is closed unread may lose its answer.
+            by = caller_of(writer.get_extra_info("socket"))
+            command = _COMMAND.decode(line)
             async with asyncio.timeout(ANSWER_TIMEOUT):
                 return await answer(command, self._control, by)
         except (PermissionError, StorageError) as error:
