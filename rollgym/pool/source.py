@@ -83,7 +83,8 @@ class GroupSource(LiveSource):
 
     def __iter__(self) -> Iterator[Task | None]:
         number = self.groups
-        for earlier in self._book.unfinished(number):
+        # More may be drawn than are wanted now.
+        for earlier in self._book.unfinished(min(number, self._most or number)):
             while not self._book.has(earlier) and self._pacing.hold():
                 yield None
             yield self._start(earlier)

@@ -212,6 +212,21 @@ def test_the_versions_of_a_group_are_those_while_it_was_made(tmp_path: Path) -> 
     assert run(second()) == (["a", "b"], "b")
 
 
+def test_a_pool_that_is_continued_with_a_limit_ends_there(tmp_path: Path) -> None:
+    async def training(**settings: Any) -> list[int]:
+        numbers = []
+        async with asyncio.timeout(PATIENCE), opened(tmp_path, **settings) as pool:
+            async for group in pool:
+                numbers.append(group.number)
+                await pool.acknowledge(group)
+                if not settings:
+                    break
+        return numbers
+
+    first = run(training())  # has drawn more than 20
+    assert sorted(first + run(training(max_groups=20))) == list(range(20))
+
+
 def test_a_run_grows_by_groups_and_another_dataset_is_another_run(tmp_path: Path) -> None:
     async def training(groups: int) -> None:
         async with opened(tmp_path) as pool:
