@@ -159,7 +159,7 @@ def encode(message: Command | ControlAnswer) -> bytes:
 async def answer(command: Command, control: Control, by: str) -> ControlAnswer:
     """Carry out a command; what was changed is on disk then. Raises StorageError."""
     if control.state is State.ENDED and not isinstance(command, ShowStatus):
-        problem = "the collection has ended, and its last files are being written"
+        problem = "the collection has ended: its last files are written, or its last groups served"
         return ControlAnswer(control.state, problem=problem)
     said = problem = ""
     try:

@@ -71,7 +71,7 @@ def test_commands_reach_a_running_collection_and_change_it(tmp_path: Path) -> No
     assert retried.status is not None
     assert retried.status.reopened == 3
     assert (late.state, late.said) == (State.ENDED, "")
-    assert "its last files are being written" in late.problem
+    assert "the collection has ended" in late.problem
     assert not sockets_of(scene.directory)
     assert scene.notes == []
 
