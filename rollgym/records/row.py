@@ -24,11 +24,9 @@ _OBJECT = JsonDecoder(_Skipped)
 _DECODERS: dict[Any, JsonDecoder[Any]] = {}
 
 
-def _decoder(as_type: Any) -> JsonDecoder[Any]:
-    """Cached for each type, because making a decoder takes longer than decoding a short value."""
-    decoder = _DECODERS.get(as_type)
-    if decoder is None:
-        decoder = _DECODERS[as_type] = JsonDecoder(as_type)
+def _new_decoder(as_type: Any) -> JsonDecoder[Any]:
+    """Kept for each type, because making a decoder takes longer than decoding a short value."""
+    decoder = _DECODERS[as_type] = JsonDecoder(as_type)
     return decoder
 
 
@@ -99,7 +97,8 @@ class Row:
         if raw is None:
             return default
         try:
-            value: T = _decoder(as_type).decode(raw)
+            decoder = _DECODERS.get(as_type) or _new_decoder(as_type)
+            value: T = decoder.decode(raw)
         except msgspec.DecodeError as error:
             raise RowError(f"field {name!r}: {error}") from error
         return value

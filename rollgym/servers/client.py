@@ -149,10 +149,8 @@ class ServerClient:
         encoded = msgspec.json.encode(value)
         return await self.call(path, encoded, error=RolloutError, jar=jar, any_status=True)
 
-    async def _send(self, request: Request, seconds: float) -> Answer:
-        if self._alone is not None:
-            return await self._alone(request, seconds)
-        return await self.replicas.choose().send(request, seconds)
+    def _send(self, request: Request, seconds: float) -> Awaitable[Answer]:
+        return (self._alone or self.replicas.choose().send)(request, seconds)
 
 
 class _ReplicaClient(ServerClient):
@@ -177,8 +175,8 @@ class _ReplicaClient(ServerClient):
     async def any_answers(self) -> bool:
         return await self._replica.check()
 
-    async def _send(self, request: Request, seconds: float) -> Answer:
-        return await self._replica.send(request, seconds)
+    def _send(self, request: Request, seconds: float) -> Awaitable[Answer]:
+        return self._replica.send(request, seconds)
 
 
 def _retryable(status: int) -> bool | None:

@@ -128,8 +128,8 @@ class Response:
     @property
     def usage(self) -> Usage:
         """Token counts; zeros where the object has none."""
-        usage = _object(self.raw, "usage")
-        if not usage:
+        usage = self.raw.get("usage")
+        if not usage or not isinstance(usage, dict):
             return NO_USAGE
         return Usage(
             _count(usage, "input_tokens"),
