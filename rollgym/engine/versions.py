@@ -17,6 +17,7 @@ import msgspec
 
 from rollgym.engine.control import PolicyVersion
 from rollgym.records import Outcome
+from rollgym.records.usage import to_microsecond
 from rollgym.records.version import PolicyTurn, TurnVersion
 
 _OutcomeT = TypeVar("_OutcomeT", bound=Outcome)
@@ -24,31 +25,34 @@ NEGLIGIBLE = 0.001
 """Seconds of lateness that `MARGIN` covers."""
 MARGIN = 0.003
 """Seconds for the lateness that is neglected, and what runs between two readings of a clock."""
-_DIGITS = 6
 
 
 def begun_late(outcome: _OutcomeT, seconds: float) -> _OutcomeT:
     """The outcome of work that may have begun up to `seconds` after what its turns count from."""
-    if seconds < NEGLIGIBLE or all(map(_cannot_be_labelled, outcome.turns)):
+    if seconds < NEGLIGIBLE or not outcome.turns:
         return outcome
     turns = tuple(
-        turn
-        if _cannot_be_labelled(turn)
-        else msgspec.structs.replace(turn, seconds=round(turn.seconds + seconds, _DIGITS))
-        for turn in outcome.turns
+        [
+            turn
+            if _cannot_be_labelled(turn)
+            else msgspec.structs.replace(turn, seconds=to_microsecond(turn.seconds + seconds))
+            for turn in outcome.turns
+        ]
     )
     return msgspec.structs.replace(outcome, turns=turns)
 
 
 def begun_after(outcome: _OutcomeT, seconds: float) -> _OutcomeT:
     """The outcome of work that waited this long after what its turns are to count from."""
-    if seconds < NEGLIGIBLE or all(map(_cannot_be_labelled, outcome.turns)):
+    if seconds < NEGLIGIBLE or not outcome.turns:
         return outcome
     turns = tuple(
-        turn
-        if turn.start is None or _cannot_be_labelled(turn)
-        else msgspec.structs.replace(turn, start=round(turn.start + seconds, _DIGITS))
-        for turn in outcome.turns
+        [
+            turn
+            if turn.start is None or _cannot_be_labelled(turn)
+            else msgspec.structs.replace(turn, start=to_microsecond(turn.start + seconds))
+            for turn in outcome.turns
+        ]
     )
     return msgspec.structs.replace(outcome, turns=turns)
 

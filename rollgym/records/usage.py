@@ -18,6 +18,15 @@ _SHOWN_WAIT = 0.001
 """Seconds per call from which the wait for a slot is worth a word."""
 _PER_TOKEN = DOLLAR // 10**6
 """Picodollars per token for a price of one dollar per million tokens."""
+_MICROSECONDS = 1e6
+_LONGEST = 1e9
+
+
+def to_microsecond(seconds: float) -> float:
+    """Rounded to a microsecond, in a third of the time that `round` needs to be exact."""
+    if -_LONGEST < seconds < _LONGEST:
+        return int(seconds * _MICROSECONDS + 0.5) / _MICROSECONDS
+    return seconds
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -92,9 +101,9 @@ class ModelUse(msgspec.Struct, frozen=True, omit_defaults=True):
             role,
             1,
             usage,
-            round(seconds, 6),
-            queued and round(queued, 6),
-            round(first_token, 6) if first_token else 0.0,
+            to_microsecond(seconds),
+            queued and to_microsecond(queued),
+            to_microsecond(first_token) if first_token else 0.0,
             timed=int(timed),
         )
 

@@ -12,6 +12,7 @@ import msgspec
 from rollgym.records import DOLLAR, NO_USAGE, Attempt, Completed, Failed, Row, Task, Usage
 from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.records.sign import signs_among
+from rollgym.records.usage import to_microsecond
 from rollgym.records.version import PolicyTurn, turns_by_version
 from rollgym.rollouts import rows
 from rollgym.servers.responses import Response, chat_transcript
@@ -147,7 +148,7 @@ def _numbers(
         "verification_score": _score(added, outcome.reward),
         "attempts": attempt.attempt,
         "started": attempt.started,
-        "seconds": round(attempt.seconds, 6),
+        "seconds": to_microsecond(attempt.seconds),
         **_times(outcome),
         **_tokens(outcome),
         **_versions(outcome),
@@ -189,7 +190,7 @@ def _is_given(raw: msgspec.Raw | None) -> bool:
 
 def _times(outcome: Completed | Failed) -> dict[str, Any]:
     """The seconds of each phase, and the spans of the calls."""
-    timings = {phase: round(seconds, 6) for phase, seconds in outcome.phases.items()}
+    timings = {phase: to_microsecond(seconds) for phase, seconds in outcome.phases.items()}
     return {"timings": timings, "spans": outcome.spans}
 
 
@@ -213,11 +214,14 @@ def _tokens(outcome: Completed | Failed) -> dict[str, Any]:
 
 def _turns(outcome: Completed | Failed) -> dict[str, Any]:
     """The turns of the policy, where the version of one is known."""
-    return {rows.TURNS: outcome.turns} if any(map(_has_version, outcome.turns)) else {}
+    turns = outcome.turns
+    return {rows.TURNS: turns} if turns and any(map(_has_version, turns)) else {}
 
 
 def _versions(outcome: Completed) -> dict[str, Any]:
     """How many turns each policy version sampled; a turn of two counts for both."""
+    if not outcome.turns:  # the usual case where nobody says versions
+        return {}
     counts = turns_by_version(outcome.turns)
     return {rows.VERSIONS: counts} if counts else {}
 

@@ -51,6 +51,7 @@ from rollgym.records.tokens import (
     TokenTurn,
     TurnKind,
 )
+from rollgym.records.usage import to_microsecond
 from rollgym.records.version import PolicyTurn, TurnVersion, merged_version
 from rollgym.servers.client import EXCERPT, ServerClient, retry_after
 from rollgym.servers.endpoints.times import CallTimes
@@ -69,7 +70,6 @@ MOST_PARALLEL = 64
 """The most calls of one turn that run at the same time."""
 _OVERLOADED = (408, 429)
 _TAKEN = frozenset((*TOKEN_FIELDS, TAKES_TOKENS))
-_DIGITS = 6
 _OURS = ("stopped_by", "tool_errors", "tool_calls_rejected", "tool_calls_from_text")
 
 
@@ -280,8 +280,8 @@ class Episode:
         places, began = self._places(), self._began
         return [
             PolicyTurn(
-                start=round(turn.began - began, _DIGITS),
-                seconds=round(turn.ended - turn.began, _DIGITS),
+                start=to_microsecond(turn.began - began),
+                seconds=to_microsecond(turn.ended - turn.began),
                 version=turn.version.version,
                 parts=turn.version.parts,
                 item=None if turn.item is None else places.get(id(turn.item)),
