@@ -8,6 +8,7 @@ attempts, also for programs of earlier versions. The file is made with the first
 
 import asyncio
 from collections.abc import Iterator
+from heapq import merge
 from pathlib import Path
 
 import msgspec
@@ -83,9 +84,12 @@ class ControlLog(Closable):
 
 
 def read_changes(directory: Path) -> list[ControlChange]:
-    """Every change of a run, in the order of time. Raises RefusedError, StorageError."""
-    changes = (change for path in control_paths(directory) for change in _read(path))
-    return sorted(changes, key=lambda change: change.time)
+    """Every change of a run, in the order of time. Raises RefusedError, StorageError.
+
+    Those of one log stay in their order, also where the clock was set back.
+    """
+    logs = (_read(path) for path in control_paths(directory))
+    return list(merge(*logs, key=lambda change: change.time))
 
 
 def _read(path: Path) -> Iterator[ControlChange]:

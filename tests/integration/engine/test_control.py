@@ -415,6 +415,16 @@ def test_what_was_changed_is_on_disk_with_its_author_and_the_policy_version_is_k
         Collector(directory)(complete)
 
 
+def test_the_last_version_is_the_latest_though_the_clock_was_set_back(scene: Scene) -> None:
+    times = iter(range(1000, 0, -1))
+    earlier, later = Control(wall_clock=lambda: float(next(times))), Control()
+    for version in ("1", "2"):
+        earlier.set_policy_version(version)
+    for control in (earlier, later):
+        Collector(scene.collector.directory)(complete, control=control)
+    assert later.policy_version == "2"
+
+
 def test_a_control_belongs_to_one_collection_and_changes_nothing_after_it(scene: Scene) -> None:
     async def main() -> None:
         assert await scene.control.retry_failed() == 0
