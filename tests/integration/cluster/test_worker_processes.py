@@ -112,9 +112,13 @@ def test_no_turn_in_another_process_has_a_version_that_cannot_have_sampled_it(
     tmp_path: Path,
 ) -> None:
     async def train(control: Control) -> None:
-        for version in count(1):
+        """One version for the first 40 rollouts, then a new one every few milliseconds."""
+        version = 0
+        while True:
             control.set_policy_version(str(version))
             await asyncio.sleep(0.009)
+            status = control.status()
+            version += status is not None and status.completed >= 40
 
     collected = Collected(tmp_path / "run", ["turns"] * 120, act=train)
     assert collected.run().exit_status is ExitStatus.COMPLETE
@@ -127,7 +131,8 @@ def test_no_turn_in_another_process_has_a_version_that_cannot_have_sampled_it(
             during = [each.version for each in history if start < each.monotonic <= end]
             assert set(before + during) <= set(turn.versions)
             checked.add(len(turn.versions))
-    assert checked >= {1, 2}
+    assert min(checked) == 1
+    assert max(checked) > 1
 
 
 def test_attempts_of_a_killed_process_run_again_and_nothing_is_lost_or_doubled(
