@@ -1,8 +1,8 @@
 """Reading the ids of prompts, which are most of the bytes of an answer with tokens.
 
 A prompt has thousands of ids, and nearly all of them were in the prompt before. So an answer is
-decoded without them (`decode_besides_prompt`), and of the array, which stays JSON until somebody
-needs the numbers, only what is new is decoded (`PromptReader`).
+decoded without them (`decode_besides_prompt`), and of the array, which stays JSON until its
+numbers are needed, only what is new is decoded (`PromptReader`).
 """
 
 from array import array

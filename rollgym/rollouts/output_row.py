@@ -220,7 +220,7 @@ def _turns(outcome: Completed | Failed) -> dict[str, Any]:
 
 def _versions(outcome: Completed) -> dict[str, Any]:
     """How many turns each policy version sampled; a turn of two counts for both."""
-    if not outcome.turns:  # the usual case where nobody says versions
+    if not outcome.turns:  # the usual case: no versions are known
         return {}
     counts = turns_by_version(outcome.turns)
     return {rows.VERSIONS: counts} if counts else {}
