@@ -53,9 +53,10 @@ class ControlLog(Closable):
         self.path = path
         self._disk = disk
         self._journal = Journal(path, disk) if path.exists() else None
+        self._synced = -1  # an existing log may have changes that a killed process did not sync
         self._dirty = asyncio.Event()
         if self._journal is not None:
-            self._dirty.set()  # a killed process may have left changes unsynced
+            self._dirty.set()
         self._sync_lock = asyncio.Lock()
 
     def append(self, change: ControlChange) -> None:
@@ -74,9 +75,9 @@ class ControlLog(Closable):
     async def flush(self) -> None:
         """Sync everything appended. Raises StorageError."""
         async with self._sync_lock:
-            if self._journal is not None and self._dirty.is_set():
-                self._dirty.clear()
-                await self._journal.sync()
+            self._dirty.clear()
+            if self._journal is not None and self._journal.appended > self._synced:
+                self._synced = await self._journal.sync()
 
     def close(self) -> None:
         if self._journal is not None:

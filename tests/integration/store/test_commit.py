@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollgym.records import encode_attempt
-from rollgym.store import EVERY_RECORD, Disk, SyncPolicy
+from rollgym.store import EVERY_RECORD, ControlChange, ControlLog, Disk, SyncPolicy
 from rollgym.store.journal import GroupCommit, Journal
 from tests.builders import record
 
@@ -120,3 +120,23 @@ def test_impossible_policies_are_refused() -> None:
         SyncPolicy(max_delay=-1)
     with pytest.raises(ValueError, match="max_unsynced"):
         SyncPolicy(max_unsynced=0)
+
+
+def test_a_cancelled_flush_of_the_control_log_leaves_its_sync_to_the_next(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        disk = WatchedDisk()
+        log = ControlLog(tmp_path / "control.jsonl", disk)
+        log.append(ControlChange(time=0.0, by="a test", command="pause"))
+        disk.allowed.clear()
+        flushing = asyncio.ensure_future(log.flush())
+        await until(lambda: disk.started == 1)
+        flushing.cancel()
+        await asyncio.wait({flushing}, timeout=60)
+        disk.allowed.set()
+        await log.flush()
+        assert disk.synced_sizes == [log.path.stat().st_size]
+        await log.flush()
+        assert disk.started == 2
+        log.close()
+
+    asyncio.run(scenario())
