@@ -258,10 +258,11 @@ def test_stale_rollouts_are_dropped_whether_they_run_or_wait_for_a_retry(scene: 
             raise ToolError("later", retry_after=600.0)
         return await scene.worker(item, attempt, deadline)
 
+    def states() -> Counter[bool]:
+        return Counter(each.running for each in scene.control.open_attempts())
+
     async def act() -> None:
-        await scene.until(lambda: scene.running == 2)
-        seen = Counter(each.running for each in scene.control.open_attempts())
-        assert seen == {True: 2, False: 2}
+        await scene.until(lambda: scene.running == 2 and states() == {True: 2, False: 2})
         chosen = {0, 2}
         count = await scene.control.drop(lambda each: each.key.task in chosen, "too old")
         assert count == 2
