@@ -111,7 +111,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def web_rollout(constants: Constants, steps: float, load: Workload) -> Needs:
-    """What a web rollout of so many steps needs. `cpu` is that of the collecting process."""
+    """What a web rollout of `steps` steps needs. `cpu` is that of the collecting process."""
     browser = constants.session_cpu + steps * constants.step_cpu
     return Needs(
         cpu=steps * constants.step_driver_cpu,
@@ -123,7 +123,7 @@ def web_rollout(constants: Constants, steps: float, load: Workload) -> Needs:
 
 
 def tool_rollout(constants: Constants, turns: float, load: Workload) -> Needs:
-    """What a tool rollout of so many turns needs."""
+    """What a tool rollout with this number of turns needs."""
     return Needs(
         cpu=constants.rollout_cpu + turns * constants.turn_cpu,
         browser_cpu=0.0,

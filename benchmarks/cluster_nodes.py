@@ -65,7 +65,7 @@ class Nodes:
             self._queue.serve()
 
     def lose(self, number: int, noticed: float, repaired: float) -> None:
-        """Lose a node: this is noticed after so many seconds, and repaired after so many."""
+        """Lose a node, which is noticed `noticed` seconds later and repaired after `repaired`."""
         node = self._nodes[number % len(self._nodes)]
         if not node.alive:
             return

@@ -53,7 +53,7 @@ class ServeSettings(AgentSettings):
         600.0, description="after this long, a group that was not acknowledged is delivered again"
     )
     max_groups: Count | None = Field(
-        None, description="end when trainers have so many groups (null: never)"
+        None, description="end when trainers have this many groups (null: never)"
     )
 
     @field_validator("group_filter")
