@@ -39,8 +39,12 @@ if TYPE_CHECKING:
         collect,
         run,
     )
-    from rollgym.export.branches import RolloutBranch, read_branches
-    from rollgym.export.trainers import agent_loop_output, trl_rollouts
+    from rollgym.export.branches import (
+        RolloutBranch,
+        agent_loop_output,
+        read_branches,
+        trl_rollouts,
+    )
     from rollgym.metrics.aggregate import accuracy, pass_majority_metrics
     from rollgym.pool import (
         DeliveredGroup,
@@ -103,13 +107,7 @@ __version__ = "0.1.0"
 
 _PACKAGES = (
     *("rollgym.records", "rollgym.store", "rollgym.engine", "rollgym.metrics.aggregate"),
-    *(
-        "rollgym.servers",
-        "rollgym.servers.isolation",
-        "rollgym.export.branches",
-        "rollgym.export.trainers",
-    ),
-    *("rollgym.pool",),
+    *("rollgym.servers", "rollgym.servers.isolation", "rollgym.export.branches", "rollgym.pool"),
 )
 """The packages that export these names; each imports those before it anyway."""
 

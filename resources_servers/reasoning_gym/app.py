@@ -60,7 +60,7 @@ EXCERPT = 1_000
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-class Entry(BaseModel):
+class PuzzleEntry(BaseModel):
     """An entry of a dataset as reasoning-gym makes it. Some entries have no answer."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -79,7 +79,7 @@ class ReasoningTask(TaskRow):
 
     dataset: str = Field(min_length=1)
     dataset_config: dict[str, Any] = Field(default_factory=dict)
-    entry: Entry
+    entry: PuzzleEntry
     question: str | None = None
     answer: str | None = None
     metadata: dict[str, Any] | None = None

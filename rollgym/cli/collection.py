@@ -114,13 +114,7 @@ def run_collection(
             advice=options.advice,
         ) as store,
     ):
-        for note in opening_notes(store):
-            print(note, file=sys.stderr)
-        if not settings.resume:
-            rename_old_files(paths)
-        seeds = RepeatSeeds.of(store.manifest)
-        with RolloutFiles(paths, store.directory, store.inputs.holds, seeds) as files:
-            files.reconcile()
+        with reconciled_files(store, paths, resume=settings.resume) as files:
             files.write_materialized_inputs(repeats=settings.materialize_repeats)
             observers: list[Observer] = [progress, *observed_by]
             if settings.otel_endpoint:
@@ -147,6 +141,24 @@ def removed_if_refused(paths: RolloutPaths, shard: Shard = WHOLE) -> Iterator[No
             for path in paths.derived:
                 path.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def reconciled_files(
+    store: RunStore, paths: RolloutPaths, *, resume: bool
+) -> Iterator[RolloutFiles]:
+    """The files of an opened run, in step with its journal; prints what there is to say about it.
+
+    Without `resume`, files of an earlier run are renamed.
+    """
+    for note in opening_notes(store):
+        print(note, file=sys.stderr)
+    if not resume:
+        rename_old_files(paths)
+    seeds = RepeatSeeds.of(store.manifest)
+    with RolloutFiles(paths, store.directory, store.inputs.holds, seeds) as files:
+        files.reconcile()
+        yield files
 
 
 def require_safe_output(

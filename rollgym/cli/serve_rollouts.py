@@ -19,8 +19,8 @@ from rollgym.cli.collection import (
     connected,
     file_lines,
     final_metrics,
-    opening_notes,
     print_notes,
+    reconciled_files,
     relative_path,
     removed_if_refused,
     require_safe_output,
@@ -45,7 +45,7 @@ from rollgym.pool import RolloutPool, open_pool_run
 from rollgym.pool.server import PoolServer
 from rollgym.rollouts.files import RolloutFiles
 from rollgym.rollouts.output_row import output_row
-from rollgym.rollouts.paths import RolloutPaths, rename_old_files
+from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.rows import RepeatSeeds
 from rollgym.servers.http_server import listening
 from rollgym.servers.launch.records import StartError
@@ -115,13 +115,7 @@ def run(arguments: Sequence[str]) -> int:
             advice=options.advice,
         ) as store,
     ):
-        for note in opening_notes(store):
-            print(note, file=sys.stderr)
-        if not settings.resume:
-            rename_old_files(paths)
-        seeds = RepeatSeeds.of(store.manifest)
-        with RolloutFiles(paths, store.directory, store.inputs.holds, seeds) as files:
-            files.reconcile()
+        with reconciled_files(store, paths, resume=settings.resume) as files:
             serving = _Serving(
                 command, settings, store=store, files=files, progress=progress, token=token
             )

@@ -4,6 +4,10 @@
 failures that repeat stop a collection: nothing more starts, and running attempts may finish within
 `drain_timeout`. A second request ends them at once.
 
+*Budget.* The limits of tokens and money are for the whole run, so what its earlier attempts have
+used counts too, and they may be changed while it is collected. Running attempts finish, so a run
+may end a little above its limits.
+
 *Stragglers.* When a share of the rollouts (`completion_threshold`) has outcomes, the others get
 `completion_grace_period` to finish; then they are omitted.
 
@@ -14,17 +18,52 @@ import asyncio
 from collections.abc import Callable
 
 from rollgym.engine.breaker import Breaker
-from rollgym.engine.budget import Budget
 from rollgym.engine.control import describe_time
 from rollgym.engine.coverage import Ledger
 from rollgym.engine.observers import Observers, StopRequested
 from rollgym.engine.policy import Policy
 from rollgym.engine.stop import Stop, StopLevel
 from rollgym.engine.work import SourceError
-from rollgym.records import Outcome
+from rollgym.records import DOLLAR, Outcome
 from rollgym.store import Progress
 
 CLOCK_CHECK = 30.0
+
+
+class Budget:
+    """Counts what attempts use. `reason` is set when a limit is reached."""
+
+    def __init__(self, policy: Policy, tokens: int, cost: int) -> None:
+        """`tokens` and `cost` (in picodollars) are what the run has used already."""
+        self.reason: str | None = None
+        self.tokens = tokens
+        self.cost = cost
+        self.set_limits(policy.max_tokens, policy.max_cost)
+
+    def set_limits(self, max_tokens: int | None, max_cost: float | None) -> None:
+        """Set the limits; the cost is in dollars."""
+        self.max_tokens = max_tokens
+        self._max_cost = None if max_cost is None else round(max_cost * DOLLAR)
+        self._check()
+
+    def note(self, outcome: Outcome) -> None:
+        """Count an attempt, whose calls have their prices."""
+        self.tokens += outcome.tokens
+        self.cost += outcome.cost
+        self._check()
+
+    def _check(self) -> None:
+        self.reason = None
+        if self.max_tokens is not None and self.tokens >= self.max_tokens:
+            self.reason = (
+                f"the run has used {self.tokens:,} tokens, and its limit (max_tokens) is "
+                f"{self.max_tokens:,}. What to do: raise the limit"
+            )
+        elif self._max_cost is not None and self.cost >= self._max_cost:
+            self.reason = (
+                f"the run has cost ${self.cost / DOLLAR:,.4f}, and its limit (max_cost) is "
+                f"${self._max_cost / DOLLAR:,.4f}. What to do: raise the limit"
+            )
 
 
 class EarlyEnd:

@@ -15,8 +15,8 @@ import msgspec
 from rollgym.export.filter import GroupFilter, GroupRewards
 from rollgym.export.formats import FORMATS, ExportGroup, FormatOptions
 from rollgym.export.images import ImageFolder
-from rollgym.export.open_source import open_source
 from rollgym.export.parquet import PARQUET, require_pyarrow, write_parquet
+from rollgym.export.rollouts import open_source
 from rollgym.export.source import (
     ExportError,
     RewardNumbers,

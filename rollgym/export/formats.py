@@ -9,7 +9,7 @@ from decimal import Decimal
 import msgspec
 
 from rollgym.export.atif import trajectory
-from rollgym.export.branches import RolloutBranch, rollout_branches
+from rollgym.export.branches import RolloutBranch, agent_loop_output, rollout_branches
 from rollgym.export.source import (
     BLOB,
     ExportedConversation,
@@ -17,7 +17,6 @@ from rollgym.export.source import (
     RolloutPosition,
     RolloutSource,
 )
-from rollgym.export.trainers import agent_loop_output
 from rollgym.metrics.exact import Moments
 from rollgym.records.packing import TokenError
 from rollgym.records.version import VersionOrder

@@ -1,14 +1,19 @@
-"""A file of rollouts of tool agents as a source.
+"""From a path to what an export reads, and a file of rollouts of tool agents as a source.
 
-Rollouts are written in the order in which they finished, so the repeats of a task can be anywhere
-in the file. It is read once to note the task, repeat, reward and position of every rollout, in
-under 100 bytes each. Then the tasks are exported in the order of their indexes, and the same
-rollouts give the same export in whatever order they finished.
+*Opening.* Plug-ins are asked first: each entry point of the group `rollgym.export_sources` names a
+`SourceOpener`. Otherwise a path is a file of rollouts, the run directory beside one, or a folder
+with one.
+
+*A file of rollouts.* Rollouts are written in the order in which they finished, so the repeats of a
+task can be anywhere in the file. It is read once to note the task, repeat, reward and position of
+every rollout, in under 100 bytes each. Then the tasks are exported in the order of their indexes,
+and the same rollouts give the same export in whatever order they finished.
 """
 
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from importlib.metadata import entry_points
 from itertools import groupby, islice, pairwise
 from math import isfinite
 from pathlib import Path
@@ -21,15 +26,19 @@ from rollgym.export.source import (
     ExportedConversation,
     ExportError,
     RolloutPosition,
+    RolloutSource,
     SourceCard,
+    SourceOpener,
     source_card,
 )
 from rollgym.export.staleness import RolloutVersions
 from rollgym.records import Completed, RowError
 from rollgym.records.version import VersionOrder
-from rollgym.rollouts.paths import run_beside
+from rollgym.rollouts.paths import JSONL, RUN_SUFFIX, run_beside
 from rollgym.rollouts.scored_rows import ScoredRows
 from rollgym.store.errors import storage_errors
+
+ENTRY_POINTS = "rollgym.export_sources"
 
 
 class RolloutFile(Closable):
@@ -144,3 +153,43 @@ class RolloutFile(Closable):
                     "written. Remove one of the two, or export the files of different runs "
                     "one by one."
                 )
+
+
+def open_source(path: Path) -> RolloutSource:
+    """The completed rollouts at a path. Raises ExportError, StoreError."""
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            opener: SourceOpener = point.load()
+        except Exception as error:
+            raise ExportError(
+                f"the plug-in {point.name} ({point.value}) cannot be loaded "
+                f"({type(error).__name__}: {error}): fix or uninstall its package"
+            ) from error
+        found = opener(path)
+        if found is not None:
+            return found
+    return RolloutFile(_rollouts_file(path))
+
+
+def _rollouts_file(path: Path) -> Path:
+    """The file that a path names, or that a folder has. Raises ExportError."""
+    if not path.is_dir():
+        return path
+    found = _files_in(path)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(map(str, found))
+        raise ExportError(f"{path} has {len(found)} files of rollouts. Give one of them: {names}")
+    raise ExportError(f"{path} has no file of rollouts. Give the .jsonl file of a collection.")
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The files of rollouts in a folder, or of a run directory: beside it."""
+    if folder.name.endswith(RUN_SUFFIX):
+        stem = folder.name.removesuffix(RUN_SUFFIX)
+        found = [folder.with_name(f"{stem}{JSONL}"), *folder.parent.glob(f"{stem}_shard-*{JSONL}")]
+    else:
+        found = list(folder.glob(f"*{JSONL}"))
+    others = ("_failures", "_materialized_inputs")
+    return sorted(each for each in found if each.is_file() and not each.stem.endswith(others))

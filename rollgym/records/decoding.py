@@ -1,9 +1,12 @@
 """Decoding JSON that comes from outside: from files, requests, answers and models.
 
 JSON can be nested deeper than a program can follow. msgspec raises RecursionError for it, which
-callers that expect malformed text do not expect. Here it is a DecodeError like all others.
+callers that expect malformed text do not expect. Here it is a DecodeError like all others. Encoders
+and comparisons call themselves for each level too, and stop at a depth that differs between them.
+So texts that are also encoded or compared get a limit of their own (`is_deeper_than`).
 """
 
+import re
 from typing import Any, Generic, TypeVar, overload
 
 import msgspec
@@ -44,3 +47,25 @@ def decode_json(text: bytes | str, as_type: Any = Any) -> Any:
         return msgspec.json.decode(text, type=as_type)
     except RecursionError as error:
         raise msgspec.DecodeError(TOO_DEEP) from error
+
+
+DEEPEST_ARGUMENTS = 100
+"""The most levels that the arguments of a tool call may have."""
+# A string without its end is skipped too, so no character is read twice.
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
+
+
+def is_deeper_than(limit: int, text: str) -> bool:
+    """Whether arrays and objects of a JSON text are nested more than `limit` levels deep."""
+    if text.count("[") + text.count("{") <= limit:
+        return False
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        match token[0][0]:
+            case "[" | "{":
+                depth += 1
+                if depth > limit:
+                    return True
+            case "]" | "}":
+                depth -= 1
+    return False

@@ -18,14 +18,13 @@ from webgym.browser.chromium.executable import NoBrowserError, find_browser
 from webgym.browser.chromium.process import LaunchError
 from webgym.browser.guard.guard import NetworkGuard
 from webgym.browser.guard.rules import ForbiddenEndpoint, NetworkRules
-from webgym.browser.http_server import browser_access, listening
 from webgym.browser.master.master import Master
 from webgym.browser.master.nodes import LocalNode
 from webgym.browser.master.registration import Registrar, Registration
 from webgym.browser.master.remote import CONNECT_SECONDS
 from webgym.browser.node import BrowserNode
 from webgym.browser.pool.pool import BrowserPool
-from webgym.browser.routes import ServerRoutes
+from webgym.browser.routes import ServerRoutes, browser_access, listening
 from webgym.browser.settings import BrowserSettings, BrowserSettingsError, read_settings, read_token
 from webgym.served import until_stopped
 

@@ -38,12 +38,12 @@ from webgym.browser.contract.profile import (
 from webgym.browser.guard.guard import FailedTargetLog, SessionChannel
 from webgym.browser.page.elements import DocumentGoneError
 from webgym.browser.page.executor import CommandExecutor
+from webgym.browser.page.files import Uploads
 from webgym.browser.page.observation import PageObservation, PageObserver
 from webgym.browser.page.recording import HarRecorder, VideoRecorder
 from webgym.browser.page.settle import settle
 from webgym.browser.page.storage import load_storage, save_storage
 from webgym.browser.page.tabs import RECOVERY_TIME, PageRecovery, SessionTabs
-from webgym.browser.page.uploads import Uploads
 
 MAX_INCIDENTS = 50
 CLOSE_SECONDS = 5.0

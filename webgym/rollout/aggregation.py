@@ -33,8 +33,13 @@ from webgym.rollout.iteration import (
 from webgym.rollout.iteration_files import FORMAT_VERSION
 from webgym.rollout.ranks import paths_of_rank
 from webgym.rollout.sample import Sample
-from webgym.trajectory.groups import GroupMeter, TaskGroupCounts, total_groups
-from webgym.trajectory.metrics import NO_METRICS, metrics_of
+from webgym.trajectory.metrics import (
+    NO_METRICS,
+    GroupMeter,
+    TaskGroupCounts,
+    metrics_of,
+    total_groups,
+)
 from webgym.trajectory.records import SUCCESS_REWARD
 from webgym.trajectory.torch_archive import encode
 from webgym.trajectory.torch_file import TorchDraft, TorchFile, TorchFileError, read_torch_file

@@ -33,12 +33,11 @@ from webgym.episode.interfaces import EpisodeMonitor
 from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.episode.worker import EpisodeWorker
 from webgym.models.judge_questions import ScreenshotStore
-from webgym.rollout.browsers import browser_sessions
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.rollout.ranks import Rank
 from webgym.rollout.ray_browsers import browsers_on_ray
 from webgym.rollout.settings import WebRolloutSettings
-from webgym.rollout.web_agents import web_agent
+from webgym.rollout.web_agents import browser_sessions, web_agent
 from webgym.trajectory.records import Trajectory
 from webgym.utils.rollout_sampler import divide
 

@@ -51,13 +51,13 @@ from webgym.episode.interfaces import Agent, EpisodeSettings
 from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.episode.worker import END_GRACE_SECONDS, EpisodeWorker
 from webgym.monitor.task_monitor import TaskMonitor
-from webgym.rollout.browsers import browser_sessions
 from webgym.rollout.environment_settings import RETRY_KEYS, EnvironmentSettings
 from webgym.rollout.episode_processes import EpisodeProcesses, RemoteEpisodes
 from webgym.rollout.iteration import ITERATION_ADVICE, IterationLabels, IterationPaths
 from webgym.rollout.iteration_files import IterationFiles, OnCheckpoint, OnTrajectory
 from webgym.rollout.ranks import Rank, announce, find_rank
 from webgym.rollout.sample import Sampled, tasks_of
+from webgym.rollout.web_agents import browser_sessions
 from webgym.settings import known_values, plain_mapping, read_settings
 from webgym.tasks.task import Split, WebTask
 from webgym.utils.blocklist import BlocklistObserver, DomainLearner

@@ -20,8 +20,7 @@ from rollgym.records.decoding import JsonDecoder
 from rollgym.store import OpenAdvice, StoreError, write_derived
 from rollgym.store.errors import storage_error
 from webgym.tasks.task import Split
-from webgym.trajectory.groups import TaskGroupCounts
-from webgym.trajectory.metrics import RolloutMetrics
+from webgym.trajectory.metrics import RolloutMetrics, TaskGroupCounts
 
 _ITERATION_FILE = re.compile(
     r"(?:\w+_trajectories\.pt\.iteration(\d+)(?:\D.*)?"

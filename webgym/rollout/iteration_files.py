@@ -52,8 +52,7 @@ from webgym.rollout.iteration import (
     write_report,
 )
 from webgym.tasks.task import WebTask
-from webgym.trajectory.groups import GroupMeter, TaskGroupCounts
-from webgym.trajectory.metrics import calculate_rollout_metrics
+from webgym.trajectory.metrics import GroupMeter, TaskGroupCounts, calculate_rollout_metrics
 from webgym.trajectory.plain import PlainTrajectory, failed_to_plain, to_plain
 from webgym.trajectory.records import Trajectory
 from webgym.trajectory.torch_archive import encode

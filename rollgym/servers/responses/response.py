@@ -17,8 +17,7 @@ from typing import Any, Self
 import msgspec
 
 from rollgym.records import NO_USAGE, Usage
-from rollgym.records.decoding import JsonDecoder
-from rollgym.records.nesting import DEEPEST_ARGUMENTS, is_deeper_than
+from rollgym.records.decoding import DEEPEST_ARGUMENTS, JsonDecoder, is_deeper_than
 from rollgym.records.version import TurnVersion, body_version
 from rollgym.servers.responses.content import assistant_content, chat_content, reasoning_text
 from rollgym.servers.responses.shape import JsonObject, ShapeError, as_object

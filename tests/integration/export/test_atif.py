@@ -9,10 +9,10 @@ import pytest
 
 from rollgym import read_branches
 from rollgym.cli.main import main
+from rollgym.export.branches import SplitBranch, trl_rollouts
 from rollgym.export.export import export
 from rollgym.export.imported import import_atif
 from rollgym.export.source import ExportError
-from rollgym.export.trainers import SplitBranch, trl_rollouts
 from tests.integration.export.rollouts import read, row, write
 from tests.integration.export.test_export import PICTURE
 

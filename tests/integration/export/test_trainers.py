@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rollgym import read_branches
+from rollgym.export.branches import trl_rollouts
 from rollgym.export.export import export
 from rollgym.export.formats import FORMATS
-from rollgym.export.trainers import trl_rollouts
 from tests.integration.export.rollouts import read, row, write
 from tests.integration.export.test_export import PICTURE
 

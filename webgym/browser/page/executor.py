@@ -12,15 +12,14 @@ from webgym.browser.contract.errors import CommandError, NavigationError
 from webgym.browser.page.accessibility import accessibility_tree
 from webgym.browser.page.clipboard import SessionClipboard
 from webgym.browser.page.elements import DocumentGoneError
-from webgym.browser.page.gestures import act
+from webgym.browser.page.files import Uploads
+from webgym.browser.page.gestures import act, drag, slide
 from webgym.browser.page.input import find_keys
-from webgym.browser.page.moves import drag, slide
 from webgym.browser.page.observation import PageObserver
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.settle import settle
 from webgym.browser.page.tab import Tab
 from webgym.browser.page.tabs import SessionTabs
-from webgym.browser.page.uploads import Uploads
 
 ANSWER_SECONDS = 30.0
 """For a server to start its answer."""

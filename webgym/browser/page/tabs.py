@@ -28,9 +28,9 @@ from webgym.browser.contract.errors import (
     SessionLostError,
 )
 from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile
-from webgym.browser.page.downloads import Downloads
 from webgym.browser.page.elements import DocumentGoneError, PageScriptError
 from webgym.browser.page.emulation import identity_of
+from webgym.browser.page.files import Downloads
 from webgym.browser.page.settle import FAIR_TIME
 from webgym.browser.page.tab import Tab
 

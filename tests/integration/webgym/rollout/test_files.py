@@ -33,8 +33,7 @@ from tests.integration.webgym.rollout.iteration import (
 )
 from webgym.rollout.iteration import IterationCoverage, ReportError, read_report
 from webgym.rollout.iteration_files import IterationFiles, NoTrajectoryError
-from webgym.trajectory.groups import TaskGroupCounts
-from webgym.trajectory.metrics import calculate_rollout_metrics
+from webgym.trajectory.metrics import TaskGroupCounts, calculate_rollout_metrics
 from webgym.trajectory.torch_file import read_torch_file
 
 OMITTED = Omitted(OmitReason.STRAGGLER)

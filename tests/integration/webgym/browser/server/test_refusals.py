@@ -12,8 +12,7 @@ from tests.integration.webgym.browser.server.harness import (
     run,
     server,
 )
-from webgym.browser.http_server import LARGEST_BODY
-from webgym.browser.routes import ROUTES
+from webgym.browser.routes import LARGEST_BODY, ROUTES
 
 TOKEN = "the-token-of-this-test"
 
