@@ -52,6 +52,9 @@ class ServeSettings(AgentSettings):
     lease_seconds: Seconds = Field(
         600.0, description="after this long, a group that was not acknowledged is delivered again"
     )
+    max_leased: Count = Field(
+        1024, description="groups that trainers may have without having acknowledged them"
+    )
     max_groups: Count | None = Field(
         None, description="end when trainers have this many groups (null: never)"
     )
@@ -76,6 +79,7 @@ class ServeSettings(AgentSettings):
             deliver_short=self.short_groups == "deliver",
             group_filter=own,
             lease_seconds=self.lease_seconds,
+            max_leased=self.max_leased,
             max_groups=self.max_groups,
             first_version=self.first_version,
         )

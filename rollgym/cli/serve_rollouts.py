@@ -182,9 +182,6 @@ class _Serving:
                 )
                 async with pool, self._listening(pool):
                     coverage = await pool.ended()
-                    if not coverage.stopped and not stop.level:
-                        say_error("Every group is collected. Trainers can take them until Ctrl-C")
-                        await pool.settled()
                     status = pool.status()
             missed = files.name in coverage.dropped_events
             await asyncio.to_thread(files.finish, missed=missed)

@@ -44,6 +44,8 @@ class Resume(_Command, frozen=True, tag="resume"):
         others = "; ".join(control.holds)
         if others:
             return f"It is not paused any more, but it still waits: {others}."
+        if control.state is State.STOPPING:
+            return "It is stopping: nothing more starts."
         return "It goes on." if was else "It was not paused."
 
 
@@ -159,7 +161,7 @@ def encode(message: Command | ControlAnswer) -> bytes:
 async def answer(command: Command, control: Control, by: str) -> ControlAnswer:
     """Carry out a command; what was changed is on disk then. Raises StorageError."""
     if control.state is State.ENDED and not isinstance(command, ShowStatus):
-        problem = "the collection has ended: its last files are written, or its last groups served"
+        problem = "the collection has ended: its last files are written"
         return ControlAnswer(control.state, problem=problem)
     said = problem = ""
     try:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from rollgym.pool.delivery_log import DeliveryLog, Entry, Fate
+from rollgym.pool.delivery_log import DeliveryEntry, DeliveryLog, Fate
 from rollgym.pool.groups import Member, PoolGroup, Tally
 from rollgym.pool.policy_versions import PolicyVersions
 from rollgym.records import Attempt
@@ -128,7 +128,7 @@ class Book:
 
     def note(self, attempt: Attempt, offset: int, *, current: bool) -> None:
         """An attempt was recorded; `current` says that it is the outcome of its rollout."""
-        if self.is_settled(attempt.task):  # a person had it run again
+        if self.is_decided(attempt.task):  # reopened while the filters looked at its group
             self.wasted += attempt.seconds
             return
         group = self.group(attempt.task)
@@ -142,6 +142,11 @@ class Book:
             group = self._groups.get(number)
             if not self.is_settled(number) and not (group and group.finished):
                 yield number
+
+    def is_decided(self, number: int) -> bool:
+        """Whether a group stays as it is: a trainer has had it, or it is settled."""
+        group = self._groups.get(number)
+        return self.is_settled(number) if group is None else group.deliveries > 0
 
     def add_ready(self, group: PoolGroup) -> None:
         """A finished group may be delivered."""
@@ -160,19 +165,27 @@ class Book:
     # Delivering.
 
     def deliver(
-        self, trainer: str, most: int, until: float, max_age: int | None
+        self,
+        trainer: str,
+        most: int,
+        until: float,
+        max_age: int | None,
+        is_over: Callable[[PoolGroup], bool],
     ) -> list[PoolGroup]:
         """Lease groups to a trainer, those that were delivered before first.
 
         Groups that are older than `max_age` versions are dropped, unless a trainer has had them.
-        Raises StorageError.
+        A group that is not over, because one of its rollouts was reopened, is open again. Raises
+        StorageError.
         """
         chosen = [self._groups[number] for number in list(self._again)[:most]]
         for number in list(self._ready):
             if len(chosen) >= most:
                 break
             group = self._groups[number]
-            if max_age is not None and self.age(group) > max_age:
+            if not is_over(group):
+                del self._ready[number]
+            elif max_age is not None and self.age(group) > max_age:
                 del self._ready[number]
                 self.drop(group, STALE)
             else:
@@ -314,6 +327,10 @@ class Book:
         self.useful += group.useful
         self.wasted += group.spent - group.useful
 
+    def has_open(self, end: int) -> bool:
+        """Whether a group before `end` was started and is not judged."""
+        return any(number < end and not self.is_judged(number) for number in self._groups)
+
     def is_judged(self, number: int) -> bool:
         """Whether it was decided what becomes of a group."""
         judged = number in self._ready or number in self._again or number in self._leases
@@ -325,7 +342,9 @@ class Book:
 
     def _write(self, event: Fate, group: int, *, trainer: str = "", reason: str = "") -> None:
         now = self._wall_clock()
-        self._log.append(Entry(event=event, at=now, group=group, trainer=trainer, reason=reason))
+        self._log.append(
+            DeliveryEntry(event=event, at=now, group=group, trainer=trainer, reason=reason)
+        )
 
 
 def _number(name: str) -> int:

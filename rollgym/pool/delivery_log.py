@@ -30,7 +30,7 @@ class Fate(StrEnum):
     DROPPED = "dropped"
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DeliveryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line: a group was delivered or acknowledged by a trainer, or dropped for a reason."""
 
     event: Fate
@@ -40,7 +40,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
 
 
-_ENTRY = JsonDecoder(Entry)
+_ENTRY = JsonDecoder(DeliveryEntry)
 
 
 class DeliveryLog(Closable):
@@ -57,7 +57,7 @@ class DeliveryLog(Closable):
         self._journal = Journal(self.path, self._disk)
         self._commit = GroupCommit(self._journal, EVERY_RECORD)
 
-    def read(self) -> Iterator[Entry]:
+    def read(self) -> Iterator[DeliveryEntry]:
         """Every entry. Raises CorruptJournalError, StorageError."""
         with storage_errors(self.path, "reading the deliveries"), self.path.open("rb") as file:
             for number, line in enumerate(file, start=1):
@@ -67,7 +67,7 @@ class DeliveryLog(Closable):
                 except (msgspec.DecodeError, UnicodeDecodeError, ChecksumError) as error:
                     raise CorruptJournalError(self.path, number, str(error)) from error
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: DeliveryEntry) -> None:
         """Write an entry. It survives this process, but is not synced. Raises StorageError."""
         self._commit.append(line_with_checksum(msgspec.json.encode(entry)))
 

@@ -17,6 +17,8 @@ from rollgym.store import OpenAdvice, RunStore, open_run, read_manifest
 from rollgym.store.manifest import DEFAULT_ADVICE
 from rollgym.store.run import Replay
 
+SHARING = "One process serves a pool, and any number of trainers can take groups from it."
+
 
 def open_pool_run(
     directory: Path,
@@ -47,7 +49,7 @@ def open_pool_run(
         seed=seed,
         force_new_run=force_new_run,
         replay=replay,
-        advice=advice,
+        advice=msgspec.structs.replace(advice, sharing=SHARING),
         **options,
     )
 

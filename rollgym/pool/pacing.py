@@ -11,18 +11,17 @@ served: it may need more groups than for the versions before.
 """
 
 import math
-from collections.abc import Callable
 
 from rollgym.pool.book import Book
+from rollgym.pool.slots import Slots
 
 
 class Pacing:
     """Decides by the book. `waiting` is the number of trainers that wait for a group."""
 
     def __init__(
-        self, book: Book, slots: Callable[[], int], max_undelivered: int, max_staleness: int | None
+        self, book: Book, slots: Slots, max_undelivered: int, max_staleness: int | None
     ) -> None:
-        """`slots` gives the most attempts that may run at the same time."""
         self.waiting = 0
         self._book = book
         self._slots = slots
@@ -32,7 +31,7 @@ class Pacing:
     def hold(self) -> str | None:
         """Why no group may be started now; None where one may."""
         book = self._book
-        undelivered = book.undelivered + max(0, book.running - self._slots())
+        undelivered = book.undelivered + max(0, book.running - self._slots.most)
         if undelivered >= self._max_undelivered:
             return f"{undelivered} groups wait for a trainer"
         ahead = book.unsettled - book.leased

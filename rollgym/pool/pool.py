@@ -2,16 +2,15 @@
 
 A pool is one run that grows. Its tasks are the drawn groups, and the engine collects them as those
 of any other run (`source`). When all rollouts of a group have an outcome, the filters decide
-whether it is delivered; the trainer leases finished groups and acknowledges them (`book`). The
-journal is the truth about rollouts and the delivery log about deliveries, so the pool can be killed
-at any time and opened again.
+whether it is delivered (`judging`); the trainer leases finished groups and acknowledges them
+(`leasing`). The book says which group is where (`book`). The journal is the truth about rollouts
+and the delivery log about deliveries, so the pool can be killed at any time and opened again.
 """
 
 import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from rollgym.closing import AsyncClosable
@@ -20,7 +19,6 @@ from rollgym.engine import (
     Control,
     Coverage,
     EngineError,
-    Fixed,
     Observer,
     Policy,
     Stop,
@@ -34,18 +32,15 @@ from rollgym.pool.delivery_log import DeliveryLog
 from rollgym.pool.filters import Filters
 from rollgym.pool.group_reader import GroupReader, InThread, RowOf
 from rollgym.pool.groups import DeliveredGroup, PoolGroup
+from rollgym.pool.judging import Judging
+from rollgym.pool.leasing import Leasing
 from rollgym.pool.pacing import Pacing
 from rollgym.pool.settings import OnPolicyChange, PoolSettings
 from rollgym.pool.slots import Slots
 from rollgym.pool.source import GroupDraw, GroupSource
 from rollgym.records import Task
 from rollgym.rollouts.output_row import output_row
-from rollgym.store import (
-    RunStore,
-    StoreError,
-    read_changes,
-    run_records,
-)
+from rollgym.store import RunStore, StoreError, read_changes, run_records
 
 ITERATOR = "iterator"
 """The name of the trainer that iterates over the pool."""
@@ -90,26 +85,37 @@ class RolloutPool(AsyncClosable):
         draw = GroupDraw.of(dataset, settings, store.seed)
         self._log = DeliveryLog(store.directory, store.disk)
         self._book = Book(self._log, settings.group_size, wall_clock)
+        self._slots = Slots(worker, self._policy.concurrency, self.control, self._holding)
         self._pacing = Pacing(
-            self._book,
-            self._most_slots,
-            settings.max_undelivered,
-            settings.max_staleness,
+            self._book, self._slots, settings.max_undelivered, settings.max_staleness
         )
         self._source = GroupSource(store, draw, self._book, self._pacing, settings.max_groups)
-        self._slots = Slots(worker, self._slot_limit, self._holding)
-        self._filters = Filters(
-            drop_short=not settings.deliver_short,
-            drop_equal_rewards=not settings.keep_equal_rewards,
-            own=settings.group_filter,
+        reader = GroupReader(store.journal_path, draw, self._book, row_of, in_thread)
+        self._reader = reader
+        self._judging = Judging(
+            self._book,
+            Filters(
+                drop_short=not settings.deliver_short,
+                drop_equal_rewards=not settings.keep_equal_rewards,
+                own=settings.group_filter,
+            ),
+            reader,
+            is_refilled=self._is_refilled,
+            judged=self._notify,
         )
-        self._reader = GroupReader(store.journal_path, draw, self._book, row_of, in_thread)
-        self._to_judge: asyncio.Queue[PoolGroup] = asyncio.Queue()
-        self._changed = asyncio.Event()
+        self._leasing = Leasing(
+            self._book,
+            self._log,
+            reader,
+            self._pacing,
+            settings,
+            is_over=self._is_over,
+            wake=self._wake_if_idle,
+            changed=self._notify,
+        )
         self._running: asyncio.Task[Coverage] | None = None
         self._coverage: Coverage | None = None
         self._error: BaseException | None = None
-        self._is_settling = False
 
     # The life of the pool.
 
@@ -130,7 +136,8 @@ class RolloutPool(AsyncClosable):
             if change.command == POLICY and isinstance(version, str):
                 self._book.add_version(version, change.time)
         for group in self._book.load(run_records(self._store.directory)):
-            self._to_judge.put_nowait(group)
+            self._judging.put(group)
+        self._store.progress.seal(self._book.is_decided)
         self.control.on_policy_version(self._heard_version)
         if not len(self._book.versions):
             self.control.set_policy_version(self.settings.first_version)
@@ -139,7 +146,7 @@ class RolloutPool(AsyncClosable):
         try:
             async with asyncio.TaskGroup() as services:
                 services.create_task(self._source.keep_growing())
-                judging = services.create_task(self._judge_groups())
+                judging = services.create_task(self._judging.run())
                 self._coverage = await collect(
                     self._source,
                     self._slots,
@@ -151,7 +158,7 @@ class RolloutPool(AsyncClosable):
                     control=self.control,
                     wall_clock=self._wall_clock,
                 )
-                await self._to_judge.join()
+                await self._judging.all_judged()
                 self._source.end_growth()
                 judging.cancel()
         except BaseExceptionGroup as group:
@@ -165,22 +172,13 @@ class RolloutPool(AsyncClosable):
         return self._coverage
 
     async def ended(self) -> Coverage:
-        """Wait until the collection has ended. Raises what `collect` raises."""
+        """Wait until the collection has ended. Raises what `collect` raises.
+
+        It ends after a stop, and where the last of `max_groups` was acknowledged or dropped.
+        """
         if self._running is None:
             raise RuntimeError("the pool was not started")
         return await asyncio.shield(self._running)
-
-    async def settled(self) -> None:
-        """After the collection: wait until trainers need nothing more, or a stop is requested.
-
-        They need nothing more when every finished group was acknowledged or dropped.
-        """
-        self.stop.listen(self._notify)
-        self._is_settling = True
-        while (self._book.undelivered or self._book.leased) and not self.stop.level:
-            await self._changed.wait()
-        self._is_settling = False
-        self._notify()
 
     async def __aenter__(self) -> "RolloutPool":
         await self.start()
@@ -224,7 +222,7 @@ class RolloutPool(AsyncClosable):
         attempt = event.attempt
         self._book.note(attempt, event.offset, current=attempt.final)
         if last and not self._book.is_judged(attempt.task):
-            self._to_judge.put_nowait(self._book.group(attempt.task))
+            self._judging.put(self._book.group(attempt.task))
 
     def _heard_version(self, current: PolicyVersion) -> None:
         """The policy has a new version."""
@@ -232,50 +230,42 @@ class RolloutPool(AsyncClosable):
         self._book.add_version(version, current.wall)
         match self.settings.on_policy_change:
             case OnPolicyChange.CUT:
-                self.control.cut(partial(_is_older, version), f"the policy has version {version}")
+                self.control.cut(self._is_older, f"the policy has version {version}")
             case OnPolicyChange.DROP:
-                self.control.drop(partial(_is_older, version), f"the policy has version {version}")
+                self.control.drop(self._is_older, f"the policy has version {version}")
             case OnPolicyChange.GO_ON:
                 pass
         self._notify()
 
-    async def _judge_groups(self) -> None:
-        """Decide about finished groups, until cancelled. Raises StoreError."""
-        while True:
-            group = await self._to_judge.get()
-            if self._book.is_judged(group.number) or self._may_be_refilled(group):
-                self._to_judge.task_done()
-                continue
+    def _is_older(self, attempt: OpenAttempt) -> bool:
+        """Whether an attempt began before the policy had the version that it has now."""
+        return attempt.policy_version != self.control.policy_version
 
-            async def read(group: PoolGroup = group) -> DeliveredGroup:
-                return (await self._reader.read([group]))[0]
+    def _is_over(self, group: PoolGroup) -> bool:
+        """Whether all rollouts of a group have an outcome that stays."""
+        return self._store.progress.is_over(group.number, group.size)
 
-            reason = await self._filters.reason_to_drop(group, read)
-            if reason is None:
-                self._book.add_ready(group)
-            else:
-                self._book.drop(group, reason)
-            self._to_judge.task_done()
-            self._notify()
-
-    def _may_be_refilled(self, group: PoolGroup) -> bool:
+    def _is_refilled(self, group: PoolGroup) -> bool:
         """Whether a finished group still waits for rollouts.
 
         An earlier process may have left refills, which run now; then the group is heard of again.
         While the collection stops, nothing is refilled, but the next process may do it.
         """
-        progress = self._store.progress
-        if not progress.is_over(group.number, group.size):
+        if not self._is_over(group):
             return True
-        has_budget = progress.reruns(group.number) < self._policy.refills
+        has_budget = self._store.progress.reruns(group.number) < self._policy.refills
         return bool(self.stop.level) and group.short is not None and has_budget
 
     def _notify(self) -> None:
         """Something has changed: trainers look again, and the source asks the pacing again."""
         self._slots.observe()
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        self._leasing.notify()
         self._source.wake()
+
+    def _wake_if_idle(self) -> None:
+        """A trainer waits: the pacing always serves it where nothing runs."""
+        if not self._has_ended() and not self._slots.running:
+            self._source.wake()
 
     # The side of the trainer.
 
@@ -287,28 +277,9 @@ class RolloutPool(AsyncClosable):
         With `restarted`, the trainer gets again what it had and did not acknowledge. Raises
         PoolError and StoreError when the pool has stopped because of an error.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + wait
-        if restarted:
-            self._book.release(trainer)
-        self._pacing.waiting += 1
-        try:
-            while True:
-                changed = self._changed
-                lease_ends = self._book.expire(loop.time())
-                if groups := self._deliver(trainer, most):
-                    return await self._read_leased(groups)
-                if self._source_is_idle:
-                    self._source.wake()
-                left = deadline - loop.time()
-                if left <= 0 or (self._has_ended and not self._is_settling):
-                    return []
-                until = min(deadline, deadline if lease_ends is None else lease_ends)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout_at(until):
-                        await changed.wait()
-        finally:
-            self._pacing.waiting -= 1
+        return await self._leasing.lease(
+            trainer, most, wait, restarted=restarted, has_ended=self._has_ended
+        )
 
     async def acknowledge(
         self, groups: DeliveredGroup | str | Iterable[str], trainer: str = ITERATOR
@@ -325,10 +296,7 @@ class RolloutPool(AsyncClosable):
             case _:
                 ids = groups
         self._require_running()
-        result = self._book.acknowledge(ids, trainer)
-        await self._log.sync()
-        self._notify()
-        return result
+        return await self._leasing.acknowledge(ids, trainer)
 
     async def set_policy_version(self, version: str, *, by: str = ITERATOR) -> None:
         """Say that the policy has a new version. On return this is synced to disk.
@@ -351,7 +319,7 @@ class RolloutPool(AsyncClosable):
                 **book.counts(),
             },
             **book.numbers(),
-            "filter_errors": self._filters.errors,
+            "filter_errors": self._judging.errors,
             "slots": self._slots.numbers(),
             "holding": self._holding(),
             "trainers_waiting": self._pacing.waiting,
@@ -363,35 +331,34 @@ class RolloutPool(AsyncClosable):
         return self._book.versions.current
 
     async def __aiter__(self) -> AsyncIterator[DeliveredGroup]:
+        lease_seconds = self.settings.lease_seconds
         while True:
-            groups = await self.next_groups(wait=self.settings.lease_seconds)
-            if not groups and self._has_ended:
+            groups = await self._leasing.lease(
+                ITERATOR, 1, lease_seconds, restarted=False, has_ended=self._has_delivered_all
+            )
+            if not groups and self._has_delivered_all():
                 return
             for group in groups:
                 yield group
 
-    @property
     def _has_ended(self) -> bool:
-        """Whether no further group will be finished."""
+        """Whether no further group will be finished. Raises the error that stopped the pool."""
+        self._require_running()
         return self._running is None or self._running.done()
 
-    @property
-    def _source_is_idle(self) -> bool:
-        return not self._has_ended and not self._slots.running
+    def _has_delivered_all(self) -> bool:
+        """Whether the last group was delivered; it need not be acknowledged."""
+        return self._has_ended() or (self._source.is_collected and not self._book.undelivered)
 
     def _holding(self) -> str | None:
         """Why free slots are not filled."""
-        return ", ".join(self.control.holds) or self._pacing.hold()
-
-    def _slot_limit(self) -> int | None:
-        """The number of slots; None where it adapts."""
-        chosen = self._policy.concurrency
-        return self.control.concurrency or (chosen.limit if isinstance(chosen, Fixed) else None)
-
-    def _most_slots(self) -> int:
-        chosen = self._policy.concurrency
-        most = chosen.limit if isinstance(chosen, Fixed) else chosen.maximum
-        return self.control.concurrency or most
+        if self.control.holds:
+            return ", ".join(self.control.holds)
+        if self._leasing.is_full:
+            return f"trainers have {self._book.leased} groups and acknowledge none"
+        if self._source.is_collected:
+            return "every group is collected, and trainers take the last ones"
+        return self._pacing.hold()
 
     def _require_running(self) -> None:
         """Raises the error that stopped the pool."""
@@ -399,27 +366,3 @@ class RolloutPool(AsyncClosable):
             raise self._error
         if self._error is not None:
             raise PoolError(f"the pool has stopped: {self._error!r}") from self._error
-
-    def _deliver(self, trainer: str, most: int) -> list[PoolGroup]:
-        self._require_running()
-        until = asyncio.get_running_loop().time() + self.settings.lease_seconds
-        before = self._book.undelivered
-        groups = self._book.deliver(trainer, most, until, self.settings.max_staleness)
-        if self._book.undelivered != before:
-            self._notify()
-        return groups
-
-    async def _read_leased(self, groups: list[PoolGroup]) -> list[DeliveredGroup]:
-        """Read groups for a trainer that may go away meanwhile."""
-        try:
-            await self._log.sync()
-            return await self._reader.read(groups)
-        except BaseException:
-            self._book.take_back(groups)
-            self._notify()
-            raise
-
-
-def _is_older(version: str, attempt: OpenAttempt) -> bool:
-    """Whether an attempt began with another version of the policy."""
-    return attempt.policy_version != version

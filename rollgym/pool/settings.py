@@ -30,6 +30,7 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
     - `on_policy_change`: what becomes of running rollouts.
     - `keep_equal_rewards`, `deliver_short`, `group_filter`: which finished groups are delivered.
     - `lease_seconds`: after this long, a group that was not acknowledged is delivered again.
+    - `max_leased`: groups that trainers may have without having acknowledged them.
     - `max_groups`: no more groups than these are collected; None for a pool that never ends.
     - `first_version`: the version of the policy before a trainer gives another one.
     """
@@ -43,11 +44,12 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
     deliver_short: bool = True
     group_filter: GroupFilter | None = None
     lease_seconds: float = 600.0
+    max_leased: int = 1024
     max_groups: int | None = None
     first_version: str = "0"
 
     def __post_init__(self) -> None:
-        for name in ("group_size", "max_undelivered"):
+        for name in ("group_size", "max_undelivered", "max_leased"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if not 0 < self.lease_seconds < float("inf"):

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from rollgym.engine import Worker, WorkItem
+from rollgym.engine import Adaptive, Control, Fixed, Worker, WorkItem
 from rollgym.records import Outcome
 
 
@@ -16,15 +16,33 @@ class Slots:
     """Measures the time of attempts against the time of slots. It wraps the worker."""
 
     def __init__(
-        self, worker: Worker, limit: Callable[[], int | None], hold: Callable[[], str | None]
+        self,
+        worker: Worker,
+        concurrency: Fixed | Adaptive,
+        control: Control,
+        hold: Callable[[], str | None],
     ) -> None:
-        """`limit` gives the number of slots, None where it adapts. `hold` is why none is filled."""
+        """`concurrency` is that of the policy. `hold` is why no slot is filled."""
         self.running = 0
         self._worker = worker
-        self._limit = limit
+        self._concurrency = concurrency
+        self._control = control
         self._hold = hold
         self._since: float | None = None
         self._busy = self._idle = self._held = 0.0
+
+    @property
+    def limit(self) -> int | None:
+        """The number of slots; None where it adapts."""
+        chosen = self._concurrency
+        return self._control.concurrency or (chosen.limit if isinstance(chosen, Fixed) else None)
+
+    @property
+    def most(self) -> int:
+        """The most attempts that may run at the same time."""
+        chosen = self._concurrency
+        most = chosen.limit if isinstance(chosen, Fixed) else chosen.maximum
+        return self._control.concurrency or most
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
         self.observe()
@@ -42,7 +60,7 @@ class Slots:
         if since is None:
             return
         self._busy += self.running * (now - since)
-        limit = self._limit()
+        limit = self.limit
         if limit is not None:
             free = max(0, limit - self.running) * (now - since)
             if self._hold():
@@ -55,7 +73,7 @@ class Slots:
         self.observe()
         total = self._busy + self._idle + self._held
         asked = self._busy + self._idle
-        limit = self._limit()
+        limit = self.limit
         known = limit is not None
         return {
             "limit": limit,

@@ -3,6 +3,9 @@
 Groups are drawn in chunks, ahead of their start: the run grows by a chunk (see `store/growth`), and
 then its groups may start one by one, as slots become free and the pacing allows it. A pool that was
 opened again first goes on with the groups that it had drawn.
+
+A source with a last group ends when trainers have acknowledged everything, so that all that a
+running collection can do is possible until then.
 """
 
 import asyncio
@@ -50,7 +53,7 @@ class GroupDraw:
 
 
 class GroupSource(LiveSource):
-    """Gives the groups of one pool; `end` after the last of `most`, or when asked to."""
+    """Gives the groups of one pool, up to `most`, and waits for trainers after the last one."""
 
     def __init__(
         self, store: RunStore, draw: GroupDraw, book: Book, pacing: Pacing, most: int | None
@@ -65,6 +68,7 @@ class GroupSource(LiveSource):
         self._wake: Callable[[], None] = lambda: None
         self._wanted = asyncio.Event()
         self._ended = False
+        self._has_started_all = False
 
     @property
     def groups(self) -> int:
@@ -73,6 +77,11 @@ class GroupSource(LiveSource):
     @property
     def expected(self) -> int:
         return self._store.inputs.expected
+
+    @property
+    def is_collected(self) -> bool:
+        """Whether no group is started any more, and all that were are judged."""
+        return self._has_started_all and not self._book.has_open(self._most or 0)
 
     def listen(self, more: Callable[[], None]) -> None:
         self._wake = more
@@ -96,6 +105,9 @@ class GroupSource(LiveSource):
             else:
                 yield self._start(number)
                 number += 1
+        self._has_started_all = True
+        while not self.is_collected or self._book.undelivered or self._book.leased:
+            yield None
 
     async def keep_growing(self) -> None:
         """Draw groups when few are left, until `end_growth`. Raises StoreError."""

@@ -167,6 +167,7 @@ class Progress:
         self._reopened = KeySet()
         self._waiting = KeySet()
         self._reruns: dict[int, int] = {}
+        self._is_sealed: Callable[[int], bool] = lambda _task: False
 
     def note(self, attempt: Attempt, *, current: bool) -> RecordState:
         """Add an existing record and return its state; `current` as `read_records` reports it."""
@@ -247,11 +248,18 @@ class Progress:
         Returns how many were reopened; those that are open already are not. Each waits for `take`.
         """
         before = self.reopened
+        is_sealed = self._is_sealed
         for status in (Status.FAILED, Status.OMITTED):
             for key in self._sets[status] if status in statuses else ():
-                if not self._reopened.has(*key) and (where is None or where(RolloutKey(*key))):
+                if self._reopened.has(*key) or is_sealed(key[0]):
+                    continue
+                if where is None or where(RolloutKey(*key)):
                     self._mark_reopened(RolloutKey(*key))
         return self.reopened - before
+
+    def seal(self, is_sealed: Callable[[int], bool]) -> None:
+        """Reopen no rollout of a task for which this is true, whoever asks for it."""
+        self._is_sealed = is_sealed
 
     def refill(self, key: RolloutKey) -> None:
         """Reopen a rollout, whose outcome was just added, for a caller that runs it itself."""

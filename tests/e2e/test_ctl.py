@@ -69,6 +69,8 @@ def test_every_command_says_what_it_did_and_what_was_changed_stays_with_the_run(
     assert main(["ctl", str(RUN), "budget", "--max-cost", "1"]) == 6
     assert "requires prices with max_cost" in capsys.readouterr().err
     assert ctl(capsys, "concurrency", "auto").startswith("Up to 2 rollouts at a time for now")
+    assert ctl(capsys, "stop").startswith("Stopping: 5 running rollouts will finish.")
+    assert ctl(capsys, "resume") == "It is stopping: nothing more starts.\n"
     assert "5 running rollouts cancelled" in ctl(capsys, "stop", "--now")
 
     ended = finish(collecting)
@@ -88,6 +90,7 @@ def test_every_command_says_what_it_did_and_what_was_changed_stays_with_the_run(
         "retry-failed omitted=True",
         "resume reason=paused with rollgym ctl",
         "concurrency limit=auto",
+        "stop now=False",
         "stop now=True",
     ]
     assert changes[-1][0].endswith(f"(process {os.getpid()})")

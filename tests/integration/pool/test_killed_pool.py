@@ -162,6 +162,28 @@ def test_the_last_of_many_groups_wait_for_their_trainer(workshop: Workshop) -> N
                 assert pool.wait(60) == 0
 
 
+def test_a_pool_whose_groups_are_all_collected_does_what_it_is_told(workshop: Workshop) -> None:
+    processes = Processes(workshop, free_port())
+    with processes.pool("--max-groups", "2") as pool:
+        wait_until(lambda: processes.counts() == (2, 0))
+        assert ask(f"{processes.url}/policy", {"version": "7"}) == {"policy_version": "7"}
+        again = workshop.run("serve-rollouts", *given(), "--max-groups", "2")
+        assert (again.status, "One process serves a pool" in again.stderr) == (6, True)
+        assert "shard" not in again.stderr
+        stopped = workshop.run("ctl", "out.run", "stop")
+        assert (stopped.status, stopped.stdout[:9]) == (0, "Stopping:")
+        assert pool.wait(60) == 0
+    with processes.pool("--max-groups", "2"):
+        wait_until(lambda: processes.counts() == (2, 0))
+        assert json.loads(_get(f"{processes.url}/status"))["policy_version"] == "7"
+
+
+def given() -> tuple[str, ...]:
+    """The options that say what a pool is."""
+    files = ("--input", "in.jsonl", "--output", "out.jsonl", "--config", "parrots.yaml")
+    return (*files, "--agent", AGENT, "--group-size", str(SIZE))
+
+
 def test_requests_commands_and_options_are_answered(workshop: Workshop) -> None:
     processes = Processes(workshop, free_port())
     with processes.pool():

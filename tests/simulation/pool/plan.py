@@ -54,6 +54,7 @@ def draw_pool_plan(random: Random) -> PoolPlan:
             keep_equal_rewards=random.random() < 0.8,
             deliver_short=random.random() < 0.7,
             lease_seconds=random.choice((1.5, 30.0)),
+            max_leased=random.choice((1, 5, 1024)),
         ),
         refills=random.choice((0, 1, 4)),
         failures=random.choice((0.0, 0.1, 0.3)),

@@ -200,6 +200,8 @@ class _Life:
             if random.random() < 0.3:
                 self._log.versions += 1
                 await pool.set_policy_version(str(self._log.versions))
+            if random.random() < 0.2:
+                pool.control.retry_failed(omitted=random.random() < 0.5)
             if pool.status()["stopping"] and not groups:
                 return
 
