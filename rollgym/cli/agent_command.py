@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rollgym.cli.collection import Collecting, MakeWorker, print_notes
-from rollgym.cli.rollout_settings import AgentSettings, OptionNames, SettingsError
+from rollgym.cli.options import OptionNames
+from rollgym.cli.rollout_settings import AgentSettings, SettingsError
 from rollgym.cluster.settings import worker_processes
 from rollgym.engine import Worker
 from rollgym.rollouts.agent_processes import MOVED, AgentPrograms, with_shared_servers

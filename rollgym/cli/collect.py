@@ -13,8 +13,9 @@ from rollgym.cli.agent_command import prepare_agents
 from rollgym.cli.collection import run_collection
 from rollgym.cli.flags import model_help, read_flags
 from rollgym.cli.found_configs import find_configuration
+from rollgym.cli.options import read_settings, rollout_help
 from rollgym.cli.process import run_override_command
-from rollgym.cli.rollout_settings import CollectSettings, read_settings, rollout_help
+from rollgym.cli.rollout_settings import CollectSettings
 from rollgym.cli.summary import ResumeOptions
 from rollgym.cluster.ray_metrics import RayMetrics
 

@@ -21,14 +21,8 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from rollgym.cli.rollout_settings import (
-    AS_OVERRIDES,
-    OptionNames,
-    SettingsError,
-    flag_names,
-    is_switch,
-    negated,
-)
+from rollgym.cli.options import AS_OVERRIDES, OptionNames, flag_names, is_switch, negated
+from rollgym.cli.rollout_settings import SettingsError
 
 MODEL_TYPE = "--model-type"
 API_KEY = "policy_api_key"

@@ -13,7 +13,8 @@ from pathlib import Path
 from rollgym.cli.collection import Collecting, run_collection
 from rollgym.cli.flags import read_flags
 from rollgym.cli.found_configs import find_configuration
-from rollgym.cli.rollout_settings import ReverifySettings, read_settings, rollout_help
+from rollgym.cli.options import read_settings, rollout_help
+from rollgym.cli.rollout_settings import ReverifySettings
 from rollgym.cli.summary import ResumeOptions, format_count
 from rollgym.engine import Worker
 from rollgym.rollouts.reverify_worker import ReverifyWorker

@@ -29,12 +29,9 @@ from rollgym.cli.collection import (
 from rollgym.cli.flags import model_help, read_flags
 from rollgym.cli.found_configs import find_configuration
 from rollgym.cli.listening import listening_token
+from rollgym.cli.options import read_settings, rollout_help
 from rollgym.cli.pool_settings import ServeSettings
 from rollgym.cli.process import say_beside, say_error
-from rollgym.cli.rollout_settings import (
-    read_settings,
-    rollout_help,
-)
 from rollgym.cli.summary import ResumeOptions, format_count, summary_lines
 from rollgym.cluster.ray_metrics import RayMetrics
 from rollgym.ctl import control_socket

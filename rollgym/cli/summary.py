@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
 from rollgym.cli.look import look_data, look_lines
-from rollgym.cli.rollout_settings import OptionNames
+from rollgym.cli.options import OptionNames
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.metrics import Summary
 from rollgym.monitor import FailureExample, LiveMetrics, printable_line

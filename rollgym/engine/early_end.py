@@ -18,10 +18,10 @@ import asyncio
 from collections.abc import Callable
 
 from rollgym.engine.breaker import Breaker
-from rollgym.engine.control import describe_time
 from rollgym.engine.coverage import Ledger
 from rollgym.engine.observers import Observers, StopRequested
 from rollgym.engine.policy import Policy
+from rollgym.engine.status import describe_time
 from rollgym.engine.stop import Stop, StopLevel
 from rollgym.engine.work import SourceError
 from rollgym.records import DOLLAR, Outcome

@@ -25,7 +25,8 @@ from rollgym.engine import (
     Worker,
     collect,
 )
-from rollgym.engine.control import POLICY, VERSION, OpenAttempt, PolicyVersion
+from rollgym.engine.control import POLICY, VERSION, PolicyVersion
+from rollgym.engine.status import OpenAttempt
 from rollgym.engine.work import main_error
 from rollgym.pool.book import Acknowledgement, Book
 from rollgym.pool.delivery_log import DeliveryLog

@@ -17,7 +17,7 @@ from rollgym.records import (
     encode_attempt,
 )
 from rollgym.rollouts.output_row import failure_row, output_row
-from rollgym.viewer.documents.row_document import JournalDocument
+from rollgym.viewer.documents.journal_document import JournalDocument
 from tests.builders import record
 from tests.unit.viewer.documents.records import DONE, Surroundings, texts
 
