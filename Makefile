@@ -27,7 +27,7 @@ help:
 	@echo 'make bench-viewer   measure the viewer with 200,000 rollouts'
 	@echo 'make bench-model    measure the bundled language model on small web tasks'
 	@echo 'make pool-campaign  torment a pool for MINUTES=$(MINUTES): a slow trainer that dies again and again'
-	@echo 'make chaos          run SEEDS=$(SEEDS) simulated runs with faults'
+	@echo 'make chaos          run SEEDS=$(SEEDS) simulated runs with failures and crashes'
 
 demo:
 	@scripts/demo.sh

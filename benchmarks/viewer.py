@@ -1,4 +1,4 @@
-"""What the viewer needs for a file of 200,000 rollouts and 10 GB: time, memory, patience of people.
+"""What the viewer needs for a file of 200,000 rollouts and 10 GB: time and memory.
 
 The file is made first (see `viewer_rollouts`); it is smaller where the disk has no room for it, and
 the first figures say what it was. The viewer runs as a process of its own, as people start it, and

@@ -6,7 +6,7 @@ records the one that counts.
 
 *A conversation for each step.* An agent for web pages gets a new prompt at each step, because the
 window of past pages moves on. The prompt is the one that was sent, which every step stores, with
-the file names of its screenshots. A reply that could not be parsed is no example.
+the file names of its screenshots. A reply that could not be parsed cannot be an example.
 """
 
 import re

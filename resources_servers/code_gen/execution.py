@@ -12,7 +12,7 @@ it is stopped only while it waits. The clock starts with the program, so neither
 nor a slow start counts. A program that the machine does not let finish within many times this limit
 is not judged.
 
-*Reports.* The launcher reports `started`, `ended` or `fault` over a socket that the program cannot
+*Reports.* The launcher reports `started`, `ended` or `error` over a socket that the program cannot
 reach. The program caused everything that happens after `started`, with one exception: a program
 cannot end itself with SIGKILL, so the machine killed one that ended this way within its limits.
 That, a machine that is too busy, and everything before `started`, is a `SandboxError` and not a
@@ -86,10 +86,10 @@ class LauncherReport(asyncio.Protocol):
             self.closed.set_result(None)
 
     @property
-    def fault(self) -> str:
+    def error(self) -> str:
         """Why the program was not started; "" if the launcher ended before it could report it."""
         first = self._received.decode("utf-8", "replace").partition("\n")[0]
-        return first.removeprefix("fault ")
+        return first.removeprefix("error ")
 
     @property
     def end(self) -> ProcessEnd | None:
@@ -244,7 +244,7 @@ class Execution(asyncio.SubprocessProtocol):
         answer, errors = (bytes(stream) for stream in self._streams.values())
         if not report.started:
             written = errors[-LONGEST_REASON:].decode("utf-8", "replace").strip()
-            reason = report.fault or written or "it gave no reason"
+            reason = report.error or written or "it gave no reason"
             raise SandboxError(f"the launcher could not start the program: {reason}")
         if self._unfinished:
             raise SandboxError(self._unfinished)

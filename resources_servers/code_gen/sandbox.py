@@ -180,15 +180,15 @@ async def inspect_machine(python: str = sys.executable) -> Machine:
         lacking = {} if found else {SEATBELT: "sandbox-exec is missing"}
     else:
         candidates = (NAMESPACES, LANDLOCK, SECCOMP)
-        faults = await asyncio.gather(*(_fault(layer, python) for layer in candidates))
-        tried = dict(zip(candidates, faults, strict=True))
-        found = [layer for layer, fault in tried.items() if fault is None]
-        lacking = {layer: fault for layer, fault in tried.items() if fault is not None}
+        errors = await asyncio.gather(*(_error_of(layer, python) for layer in candidates))
+        tried = dict(zip(candidates, errors, strict=True))
+        found = [layer for layer, error in tried.items() if error is None]
+        lacking = {layer: error for layer, error in tried.items() if error is not None}
     layers = (LIMITS, *found)
     return Machine(layers, lacking, await _escapes(Sandbox(layers, python=python)))
 
 
-async def _fault(layer: str, python: str) -> str | None:
+async def _error_of(layer: str, python: str) -> str | None:
     try:
         await Sandbox((layer,), python=python).run(Program("pass"), ProgramLimits())
     except SandboxError as error:

@@ -37,7 +37,7 @@ def configure(parser: ArgumentParser) -> None:
         metavar="NAME",
         help="environment variable with the token for opening sessions, needed beyond loopback",
     )
-    most_help = f"most open sessions (default: {_SESSIONS})"
+    most_help = f"largest number of open sessions (default: {_SESSIONS})"
     add("--max-sessions", type=int, default=_SESSIONS, help=most_help)
 
 

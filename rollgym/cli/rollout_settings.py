@@ -187,7 +187,7 @@ class CompleteSettings(RolloutSettings):
         1.0, description="share of rollouts with an outcome after which the rest may be omitted"
     )
     completion_grace_period: NonNegativeSeconds = Field(
-        120.0, description="seconds that the rest may still take then"
+        120.0, description="seconds that the remaining rollouts may take after that"
     )
     shard: Shard | None = Field(
         None,

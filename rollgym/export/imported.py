@@ -6,7 +6,7 @@ the steps have them.
 
 *Rewards* are in `extra` of the document, where `rollgym export --format atif` writes them, or in
 Harbor's `result.json` above the folder of the trajectory. A trajectory without a reward, and a
-trial that ended with an exception, are no completed rollouts: they are left out and counted.
+trial that ended with an exception, are not completed rollouts: they are left out and counted.
 
 *Tasks.* Documents that all have the number of their task and of their repeat keep them. Otherwise
 those with the same prompt and tools are the repeats of one task.

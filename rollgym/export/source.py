@@ -55,7 +55,7 @@ class ExportedConversation(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt, what the agent and its tools added to it, and the tools the model could call.
 
     `chat_template_kwargs` are the arguments that the chat template got. `flaw` says why the reply
-    is no example, such as one that could not be read; None for a good one.
+    cannot be an example, such as that it could not be read; None if it can.
     """
 
     prompt: list[JsonObject]

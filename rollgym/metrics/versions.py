@@ -2,7 +2,7 @@
 
 *Turns* are those of all attempts, and a turn of two versions counts for both. *Rollouts* are the
 completed ones, by their oldest turn. When a version was first used decides its place where versions
-are no numbers (`rollgym.records.version`); the earliest time does not depend on the order of
+are not numbers (`rollgym.records.version`); the earliest time does not depend on the order of
 adding. Of more than `VERSION_LIMIT` versions, those with the longest and then largest texts are
 kept, which are the largest numbers, and the rollouts of these alone are counted.
 """

@@ -1,4 +1,4 @@
-"""The checksum of a line of JSON, by which a damaged or edited line is told from a written one.
+"""The checksum of a line of JSON, which shows whether the line was damaged or edited.
 
 The last field of a line, `crc32`, is the CRC-32 of the line without that field, as eight
 hexadecimal digits.

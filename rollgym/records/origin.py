@@ -72,7 +72,7 @@ def is_transient(exception: BaseException) -> bool:
 
 
 def leaves(exception: BaseException) -> list[BaseException]:
-    """The members of an exception group, at any depth; the exception itself if it is none."""
+    """The members of an exception group, at any depth; of another exception, itself."""
     if not isinstance(exception, BaseExceptionGroup):
         return [exception]
     return [leaf for part in exception.exceptions for leaf in leaves(part)]

@@ -5,7 +5,7 @@ such an attempt, so the next process would try it again, and so on.
 
 *Marks.* Beside the journal, a small file has a line of fixed length for each attempt in flight. The
 line is set before the attempt starts and cleared when it ended, without a sync: a file survives the
-process that wrote it, and a power failure is not the fault of a rollout. Attempts end and start
+process that wrote it, and a power failure is not caused by a rollout. Attempts end and start
 together, so the lines that changed are written with one call. The file is removed at the end of the
 collection.
 

@@ -5,7 +5,7 @@ found without an import: installed, or unpacked by `fetch_package`, which leaves
 requirements. The sources beside the pages describe each task.
 
 *Catalogue.* It has the facts about tasks that their pages do not have. Every page works offline.
-Some tasks need what our actions cannot do: drags that are no straight line, or reacting in time.
+Some tasks need what our actions cannot do: drags that are not straight lines, or reacting in time.
 MiniWoB++ gives a *raw reward* from -1 to 1 when an episode ends. A task is solved if it is 1. A few
 tasks measure the distance of a click, so that 1 cannot be reached; those are solved from 0.8 on.
 """

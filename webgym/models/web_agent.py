@@ -2,9 +2,9 @@
 
 `decide` is one step: the chat is built from the task, the past rounds and the current observation,
 the model is asked, and its reply is parsed. The record of the reply is complete: the prompt as it
-was sent, the text as it came, the parts that were found in it, the tolerances, and why it is not an
-action if it is none. An agent keeps no state between two decisions, so one agent serves any number
-of episodes at a time.
+was sent, the text as it came, the parts that were found in it, the tolerances, and the
+reason if it is not an action. An agent keeps no state between two decisions, so one agent serves
+any number of episodes at a time.
 
 *Time.* One try at an endpoint takes at most `vllm_timeout`. `operation_timeout` is for retries, and
 for waiting during an outage. A decision takes at most both together, once it has a slot;

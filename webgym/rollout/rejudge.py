@@ -1,9 +1,9 @@
 """`rollgym rejudge`: judge stored web episodes that have no verdict, without a browser or a model.
 
-For episodes whose judge was away, failed or was too slow: each is read from the journal, or from
-the file that is kept while it waits, and judged by its stored screenshots. The verdict is a further
-record of the same run, so the trajectories and metrics of the iteration are complete then. A
-rollout that has a verdict keeps it.
+For episodes whose judge could not be reached, failed or was too slow: each is read from the
+journal, or from the file that is kept while it waits, and judged by its stored screenshots. The
+verdict is a further record of the same run, so the trajectories and metrics of the iteration are
+complete then. A rollout that has a verdict keeps it.
 
 The judge must be the one of the run, because verdicts of different judges cannot be compared;
 `--another-judge` allows another. With `--output` all episodes are judged, also those with a
@@ -73,7 +73,8 @@ _WORKERS = 16
 def configure(parser: ArgumentParser) -> None:
     parser.description = (
         "Judge the stored episodes of an iteration of web rollouts that have no verdict, because "
-        "the judge was away, failed or was too slow. No browser and no model is needed. Example: "
+        "the judge could not be reached, failed or was too slow. Neither a browser nor a model is "
+        "needed. Example: "
         "rollgym rejudge /data/exp1 openai_config.model=gpt-4o"
     )
     parser.add_argument("save_path", type=Path, metavar="SAVE_PATH", help="folder of the rollouts")

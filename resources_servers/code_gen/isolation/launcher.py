@@ -8,7 +8,7 @@ starts. The other three channels are the program's standard streams; the launche
 so they end with the program.
 
 *Reports.* `started` when everything is ready and the program runs next; `ended` with the wait
-status and the processor time; or `fault` with the reason why the program did not start.
+status and the processor time; or `error` with the reason why the program did not start.
 
 *Life.* The kernel kills the launcher when the server ends, and the child when the launcher ends.
 The server kills the process group of both when the time is up.
@@ -48,7 +48,7 @@ def main(control: int) -> None:
             _require_parent(alive)
             confine(job)
     except OSError as error:
-        _say(control, f"fault {error}")
+        _say(control, f"error {error}")
         os._exit(BROKEN)
     if child:
         _attend(child, control)

@@ -1,4 +1,4 @@
-"""The life of a run: turns, cancellation, and faults that are nobody's but the machine's."""
+"""The life of a run: turns, cancellation, and failures that only the machine causes."""
 
 import asyncio
 import os

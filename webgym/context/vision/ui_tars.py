@@ -82,7 +82,7 @@ def _read_call(written: str) -> tuple[str, dict[str, str]]:
     """Raises ReplyError."""
     call = _CALL.fullmatch(written) if len(written) <= LONGEST_CALL else None
     if call is None:
-        raise ReplyError(f"the action is no call of a function, such as {_FORMS['click']}")
+        raise ReplyError(f"the action is not a function call, such as {_FORMS['click']}")
     arguments: dict[str, str] = {}
     at, text = 0, call[2]
     while at < len(text):
