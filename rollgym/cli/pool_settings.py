@@ -8,7 +8,8 @@ from pydantic import AfterValidator, Field, field_validator
 
 from rollgym.cli.rollout_settings import AgentSettings, Count, Natural, Seconds
 from rollgym.pool import OnPolicyChange, Order, PoolSettings
-from rollgym.pool.filters import GroupFilter, load_filter
+from rollgym.pool.filters import load_filter
+from rollgym.pool.settings import GroupFilter
 from rollgym.records.version import require_version
 
 DEFAULT_PORT = 8800

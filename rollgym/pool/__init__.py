@@ -3,8 +3,7 @@
 from rollgym.pool.groups import DeliveredGroup
 from rollgym.pool.opening import open_pool_run, serve_rollouts
 from rollgym.pool.pool import PoolError, RolloutPool
-from rollgym.pool.sampler import Order
-from rollgym.pool.settings import OnPolicyChange, PoolSettings
+from rollgym.pool.settings import OnPolicyChange, Order, PoolSettings
 
 __all__ = [
     "DeliveredGroup",

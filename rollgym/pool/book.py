@@ -65,7 +65,7 @@ class Book:
     # Rebuilding.
 
     def load(self, records: Iterable[tuple[JournalEntry, bool]]) -> list[PoolGroup]:
-        """Read the log and the journal. Returns the finished groups that were never judged.
+        """Read the log and the journal. Returns the finished groups that the filters have not seen.
 
         The earlier `versions` must be known. Raises StoreError.
         """
@@ -328,13 +328,13 @@ class Book:
         self.wasted += group.spent - group.useful
 
     def has_open(self, end: int) -> bool:
-        """Whether a group before `end` was started and is not judged."""
-        return any(number < end and not self.is_judged(number) for number in self._groups)
+        """Whether a group before `end` was started and the filters have not decided on it."""
+        return any(number < end and not self.is_filtered(number) for number in self._groups)
 
-    def is_judged(self, number: int) -> bool:
-        """Whether it was decided what becomes of a group."""
-        judged = number in self._ready or number in self._again or number in self._leases
-        return judged or self.is_settled(number)
+    def is_filtered(self, number: int) -> bool:
+        """Whether the filters have decided on a group."""
+        passed = number in self._ready or number in self._again or number in self._leases
+        return passed or self.is_settled(number)
 
     def is_settled(self, number: int) -> bool:
         """Whether a group was acknowledged or dropped."""

@@ -1,4 +1,4 @@
-"""Filters: which finished groups are delivered.
+"""Filters: which finished groups are delivered, decided for one group after another.
 
 What a filter drops is not lost: it stays in the journal, and it is counted with its numbers, so
 that one can see what the trainer does not get. A function of the user that raises an error, or does
@@ -13,7 +13,10 @@ from concurrent.futures import Future
 from importlib import import_module
 from typing import Any, cast
 
+from rollgym.pool.book import Book
+from rollgym.pool.group_reader import GroupReader
 from rollgym.pool.groups import DeliveredGroup, PoolGroup
+from rollgym.pool.settings import GroupFilter
 
 FILTER_TIMEOUT = 60.0
 NO_REWARDS = "no_rewards"
@@ -21,8 +24,6 @@ SHORT = "short"
 EQUAL_REWARDS = "equal_rewards"
 OWN_FILTER = "filter"
 
-GroupFilter = Callable[[DeliveredGroup], bool]
-"""Whether a group is to be delivered. Called in a thread."""
 log = logging.getLogger(__name__)
 
 
@@ -54,8 +55,8 @@ class Filters:
             return None
         delivered = await read()
         try:
-            judging = asyncio.wrap_future(_in_own_thread(self._own, delivered))
-            keeps = await asyncio.wait_for(judging, FILTER_TIMEOUT)
+            deciding = asyncio.wrap_future(_in_own_thread(self._own, delivered))
+            keeps = await asyncio.wait_for(deciding, FILTER_TIMEOUT)
         except Exception:
             self.errors += 1
             log.exception("the filter could not judge group %s, which is delivered", group.id)
@@ -63,24 +64,72 @@ class Filters:
         return None if keeps else OWN_FILTER
 
 
-def _in_own_thread(judge: GroupFilter, group: DeliveredGroup) -> "Future[bool]":
-    """Start to judge a group in a thread that holds up nothing else, nor the end of the process.
+class Filtering:
+    """The finished groups that wait for the filters."""
+
+    def __init__(
+        self,
+        book: Book,
+        filters: Filters,
+        reader: GroupReader,
+        *,
+        is_refilled: Callable[[PoolGroup], bool],
+        decided: Callable[[], None],
+    ) -> None:
+        """A group that `is_refilled` is put here again. `decided` is called after each one."""
+        self._book = book
+        self._filters = filters
+        self._reader = reader
+        self._is_refilled = is_refilled
+        self._decided = decided
+        self._waiting: asyncio.Queue[PoolGroup] = asyncio.Queue()
+
+    def put(self, group: PoolGroup) -> None:
+        """Every rollout of this group has an outcome."""
+        self._waiting.put_nowait(group)
+
+    async def run(self) -> None:
+        """Filter groups until cancelled. Raises StoreError."""
+        while True:
+            group = await self._waiting.get()
+            if not self._book.is_filtered(group.number) and not self._is_refilled(group):
+                await self._filter(group)
+                self._decided()
+            self._waiting.task_done()
+
+    async def finish(self) -> None:
+        """Wait until no group waits for the filters."""
+        await self._waiting.join()
+
+    async def _filter(self, group: PoolGroup) -> None:
+        async def read() -> DeliveredGroup:
+            return (await self._reader.read([group]))[0]
+
+        reason = await self._filters.reason_to_drop(group, read)
+        if reason is None:
+            self._book.add_ready(group)
+        else:
+            self._book.drop(group, reason)
+
+
+def _in_own_thread(keep: GroupFilter, group: DeliveredGroup) -> "Future[bool]":
+    """Start a filter in a thread that holds up nothing else, nor the end of the process.
 
     A function that never returns would use up the threads that everything else shares.
     """
-    judged: Future[bool] = Future()
-    judged.set_running_or_notify_cancel()
+    decided: Future[bool] = Future()
+    decided.set_running_or_notify_cancel()
 
     def work() -> None:
         try:
-            keeps = judge(group)
+            keeps = keep(group)
         except Exception as error:  # noqa: BLE001 - the caller gets it
-            judged.set_exception(error)
+            decided.set_exception(error)
         else:
-            judged.set_result(keeps)
+            decided.set_result(keeps)
 
     threading.Thread(target=work, name="rollgym-filter", daemon=True).start()
-    return judged
+    return decided
 
 
 def load_filter(name: str) -> GroupFilter:

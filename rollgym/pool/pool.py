@@ -2,7 +2,7 @@
 
 A pool is one run that grows. Its tasks are the drawn groups, and the engine collects them as those
 of any other run (`source`). When all rollouts of a group have an outcome, the filters decide
-whether it is delivered (`judging`); the trainer leases finished groups and acknowledges them
+whether it is delivered (`filters`); the trainer leases finished groups and acknowledges them
 (`leasing`). The book says which group is where (`book`). The journal is the truth about rollouts
 and the delivery log about deliveries, so the pool can be killed at any time and opened again.
 """
@@ -30,10 +30,9 @@ from rollgym.engine.status import OpenAttempt
 from rollgym.engine.work import main_error
 from rollgym.pool.book import Acknowledgement, Book
 from rollgym.pool.delivery_log import DeliveryLog
-from rollgym.pool.filters import Filters
+from rollgym.pool.filters import Filtering, Filters
 from rollgym.pool.group_reader import GroupReader, InThread, RowOf
 from rollgym.pool.groups import DeliveredGroup, PoolGroup
-from rollgym.pool.judging import Judging
 from rollgym.pool.leasing import Leasing
 from rollgym.pool.pacing import Pacing
 from rollgym.pool.settings import OnPolicyChange, PoolSettings
@@ -93,16 +92,17 @@ class RolloutPool(AsyncClosable):
         self._source = GroupSource(store, draw, self._book, self._pacing, settings.max_groups)
         reader = GroupReader(store.journal_path, draw, self._book, row_of, in_thread)
         self._reader = reader
-        self._judging = Judging(
+        self._filters = Filters(
+            drop_short=not settings.deliver_short,
+            drop_equal_rewards=not settings.keep_equal_rewards,
+            own=settings.group_filter,
+        )
+        self._filtering = Filtering(
             self._book,
-            Filters(
-                drop_short=not settings.deliver_short,
-                drop_equal_rewards=not settings.keep_equal_rewards,
-                own=settings.group_filter,
-            ),
+            self._filters,
             reader,
             is_refilled=self._is_refilled,
-            judged=self._notify,
+            decided=self._notify,
         )
         self._leasing = Leasing(
             self._book,
@@ -137,7 +137,7 @@ class RolloutPool(AsyncClosable):
             if change.command == POLICY and isinstance(version, str):
                 self._book.add_version(version, change.time)
         for group in self._book.load(run_records(self._store.directory)):
-            self._judging.put(group)
+            self._filtering.put(group)
         self._store.progress.seal(self._book.is_decided)
         self.control.on_policy_version(self._heard_version)
         if not len(self._book.versions):
@@ -147,7 +147,7 @@ class RolloutPool(AsyncClosable):
         try:
             async with asyncio.TaskGroup() as services:
                 services.create_task(self._source.keep_growing())
-                judging = services.create_task(self._judging.run())
+                filtering = services.create_task(self._filtering.run())
                 self._coverage = await collect(
                     self._source,
                     self._slots,
@@ -159,9 +159,9 @@ class RolloutPool(AsyncClosable):
                     control=self.control,
                     wall_clock=self._wall_clock,
                 )
-                await self._judging.all_judged()
+                await self._filtering.finish()
                 self._source.end_growth()
-                judging.cancel()
+                filtering.cancel()
         except BaseExceptionGroup as group:
             self._error = main_error(group)
             raise self._error from self._error.__cause__
@@ -222,8 +222,8 @@ class RolloutPool(AsyncClosable):
         """A record is synced; `last` says that its group is finished."""
         attempt = event.attempt
         self._book.note(attempt, event.offset, current=attempt.final)
-        if last and not self._book.is_judged(attempt.task):
-            self._judging.put(self._book.group(attempt.task))
+        if last and not self._book.is_filtered(attempt.task):
+            self._filtering.put(self._book.group(attempt.task))
 
     def _heard_version(self, current: PolicyVersion) -> None:
         """The policy has a new version."""
@@ -320,7 +320,7 @@ class RolloutPool(AsyncClosable):
                 **book.counts(),
             },
             **book.numbers(),
-            "filter_errors": self._judging.errors,
+            "filter_errors": self._filters.errors,
             "slots": self._slots.numbers(),
             "holding": self._holding(),
             "trainers_waiting": self._pacing.waiting,

@@ -1,12 +1,24 @@
 """The settings of a pool."""
 
+from collections.abc import Callable
 from enum import StrEnum
 
 import msgspec
 
-from rollgym.pool.filters import GroupFilter
-from rollgym.pool.sampler import Order
+from rollgym.pool.groups import DeliveredGroup
 from rollgym.records.version import require_version
+
+GroupFilter = Callable[[DeliveredGroup], bool]
+"""Whether a group is to be delivered. Called in a thread."""
+
+
+class Order(StrEnum):
+    """The order of the rows in an epoch."""
+
+    SHUFFLE = "shuffle"
+    """Another random order in every epoch."""
+    SEQUENTIAL = "sequential"
+    """The order of the dataset."""
 
 
 class OnPolicyChange(StrEnum):

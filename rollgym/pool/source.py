@@ -4,23 +4,56 @@ Groups are drawn in chunks, ahead of their start: the run grows by a chunk (see 
 then its groups may start one by one, as slots become free and the pacing allows it. A pool that was
 opened again first goes on with the groups that it had drawn.
 
+Groups are numbered from 0, for ever. The row of a group depends on the seed and its number only, so
+a pool that is opened again draws the same groups. An epoch goes through every row once.
+
 A source with a last group ends when trainers have acknowledged everything, so that all that a
 running collection can do is possible until then.
 """
 
 import asyncio
+from array import array
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from random import Random
 
 from rollgym.engine import LiveSource
 from rollgym.pool.book import Book
 from rollgym.pool.pacing import Pacing
-from rollgym.pool.sampler import Sampler
-from rollgym.pool.settings import PoolSettings
-from rollgym.records import Task
+from rollgym.pool.settings import Order, PoolSettings
+from rollgym.records import Task, derive_seed
 from rollgym.rollouts.rows import TASK_INDEX
 from rollgym.store import RunStore
 
 CHUNK = 64
+REMEMBERED_EPOCHS = 2
+
+
+class Sampler:
+    """Draws rows of a dataset, by their position."""
+
+    def __init__(self, rows: int, seed: int, order: Order = Order.SHUFFLE) -> None:
+        """Raises ValueError for a dataset without rows."""
+        if rows < 1:
+            raise ValueError("the dataset has no rows: there is nothing to draw")
+        self._rows = rows
+        self._seed = seed
+        self._order = order
+        self._shuffled = lru_cache(REMEMBERED_EPOCHS)(self._shuffle)
+
+    def row(self, number: int) -> int:
+        """The position of the row of a group."""
+        epoch, place = divmod(number, self._rows)
+        return place if self._order is Order.SEQUENTIAL else self._shuffled(epoch)[place]
+
+    def epoch(self, number: int) -> int:
+        """The epoch of a group, from 0."""
+        return number // self._rows
+
+    def _shuffle(self, epoch: int) -> "array[int]":
+        rows = array("Q", range(self._rows))
+        Random(derive_seed(self._seed, "epoch", epoch)).shuffle(rows)  # noqa: S311
+        return rows
 
 
 class GroupDraw:
@@ -80,7 +113,7 @@ class GroupSource(LiveSource):
 
     @property
     def is_collected(self) -> bool:
-        """Whether no group is started any more, and all that were are judged."""
+        """Whether no group is started any more, and the filters have decided on all."""
         return self._has_started_all and not self._book.has_open(self._most or 0)
 
     def listen(self, more: Callable[[], None]) -> None:

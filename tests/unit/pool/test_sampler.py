@@ -2,7 +2,8 @@
 
 import pytest
 
-from rollgym.pool.sampler import Order, Sampler
+from rollgym.pool.settings import Order
+from rollgym.pool.source import Sampler
 
 
 def test_an_epoch_has_every_row_once_in_another_order_each_time() -> None:
