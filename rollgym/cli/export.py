@@ -6,7 +6,7 @@ from math import isfinite
 from pathlib import Path
 
 from rollgym.export.export import CARD, ExportReport, export
-from rollgym.export.filter import GroupFilter, parse_filter
+from rollgym.export.filter import RewardFilter, parse_filter
 from rollgym.export.formats import FORMATS, FormatOptions
 from rollgym.export.source import ExportError
 from rollgym.export.staleness import Staleness
@@ -138,7 +138,7 @@ def _lines(report: ExportReport, output: Path) -> Iterator[str]:
     yield f"card: {output}{CARD}"
 
 
-def _filter(text: str) -> GroupFilter:
+def _filter(text: str) -> RewardFilter:
     try:
         return parse_filter(text)
     except ExportError as error:

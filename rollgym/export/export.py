@@ -7,27 +7,25 @@ on the folder, so the same export gives the same files.
 
 from collections import Counter
 from collections.abc import Iterator
-from math import inf
 from pathlib import Path
 
 import msgspec
 
-from rollgym.export.filter import GroupFilter, GroupRewards
+from rollgym.export.filter import GroupRewards, RewardFilter
 from rollgym.export.formats import FORMATS, ExportGroup, FormatOptions
 from rollgym.export.images import ImageFolder
 from rollgym.export.parquet import PARQUET, require_pyarrow, write_parquet
 from rollgym.export.rollouts import open_source
 from rollgym.export.source import (
-    ExportError,
     RewardNumbers,
     RolloutPosition,
     RolloutSource,
     SourceCard,
+    reject_same_file,
 )
 from rollgym.export.staleness import Staleness, StalenessFilter
-from rollgym.metrics.exact import Moments
+from rollgym.metrics.distribution import Distribution
 from rollgym.store import write_derived
-from rollgym.store.errors import storage_errors
 
 CARD = ".card.json"
 
@@ -74,7 +72,7 @@ def export(
     target: Path,
     into: str,
     options: FormatOptions | None = None,
-    only: GroupFilter | None = None,
+    only: RewardFilter | None = None,
     *,
     staleness: Staleness | None = None,
 ) -> ExportReport:
@@ -92,7 +90,7 @@ def export(
         require_pyarrow()
     with open_source(source) as rollouts:
         for read in rollouts.paths:
-            _reject_same_file(read, target)
+            reject_same_file(read, target)
         fresh = StalenessFilter(rollouts.version_order(), staleness) if staleness else None
         work = _Export(rollouts, into, options or FormatOptions(), only, fresh)
         if target.suffix == PARQUET:
@@ -112,7 +110,7 @@ class _Export:
         source: RolloutSource,
         into: str,
         options: FormatOptions,
-        only: GroupFilter | None,
+        only: RewardFilter | None,
         fresh: StalenessFilter | None,
     ) -> None:
         self.report = ExportReport(rollouts=len(source))
@@ -122,14 +120,15 @@ class _Export:
         self._only = only
         self._fresh = fresh
         self._order = source.version_order()
-        self._before, self._after = _Rewards(), _Rewards()
+        self._before, self._after = Distribution(), Distribution()
 
     def lines(self, images: ImageFolder | None) -> Iterator[bytes]:
         """The examples, with their images in this folder, if there is one."""
         report = self.report
         for everyone in self._source.groups():
             report.tasks += 1
-            self._before.add(*(member.reward for member in everyone))
+            for member in everyone:
+                self._before.add(member.reward)
             members = self._fresh_of(everyone)
             rewards = [member.reward for member in members]
             if not members:
@@ -149,7 +148,9 @@ class _Export:
             report.used_tasks += report.examples > before
             report.dropped.update(group.dropped.values())
             report.replies_dropped.update(group.replies_dropped)
-            self._after.add(*(each.reward for each in members if each not in group.dropped))
+            for member in members:
+                if member not in group.dropped:
+                    self._after.add(member.reward)
 
     def _fresh_of(self, members: list[RolloutPosition]) -> list[RolloutPosition]:
         """The rollouts of a task that are not stale. The others are counted."""
@@ -167,32 +168,16 @@ class _Export:
             staleness=None if self._fresh is None else self._fresh.limit,
             source=self._source.card(),
             counts=self.report,
-            rewards_before=self._before.numbers(),
-            rewards_after=self._after.numbers(),
+            rewards_before=_numbers(self._before),
+            rewards_after=_numbers(self._after),
         )
 
 
-class _Rewards:
-    def __init__(self) -> None:
-        self._moments = Moments()
-        self._min, self._max = inf, -inf
-
-    def add(self, *rewards: float) -> None:
-        for reward in rewards:
-            self._moments.add(reward)
-            self._min, self._max = min(self._min, reward), max(self._max, reward)
-
-    def numbers(self) -> RewardNumbers:
-        moments = self._moments
-        if not moments.count:
-            return RewardNumbers(count=0)
-        return RewardNumbers(
-            count=moments.count, mean=moments.mean, std=moments.std, min=self._min, max=self._max
-        )
-
-
-def _reject_same_file(source: Path, target: Path) -> None:
-    with storage_errors(target, "checking the output path"):
-        same = target.exists() and source.exists() and target.samefile(source)
-    if same:
-        raise ExportError(f"{target} is the file to export: choose another output")
+def _numbers(rewards: Distribution) -> RewardNumbers:
+    return RewardNumbers(
+        count=rewards.count,
+        mean=rewards.mean,
+        std=rewards.std,
+        min=rewards.min,
+        max=rewards.max,
+    )

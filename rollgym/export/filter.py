@@ -48,26 +48,23 @@ class GroupRewards(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, rewards: Sequence[float]) -> "GroupRewards":
         """Compute the numbers from at least one finite reward."""
-        moments = Moments()
-        for reward in rewards:
-            moments.add(reward)
-        return cls(moments.mean or 0.0, max(rewards), min(rewards), len(rewards))
+        return cls(Moments(rewards).mean or 0.0, max(rewards), min(rewards), len(rewards))
 
 
 Condition = Callable[[GroupRewards], bool]
 _Operand = Callable[[GroupRewards], float]
 
 
-class GroupFilter(NamedTuple):
+class RewardFilter(NamedTuple):
     """A filter: the text of the user, and what it means."""
 
     text: str
     accepts: Condition
 
 
-def parse_filter(text: str) -> GroupFilter:
+def parse_filter(text: str) -> RewardFilter:
     """Read a filter. Raises ExportError that shows the invalid position."""
-    return GroupFilter(text, _FilterParser(text).parse())
+    return RewardFilter(text, _FilterParser(text).parse())
 
 
 class _Token(NamedTuple):

@@ -67,13 +67,26 @@ class ExportGroup:
     def has_equal_rewards(self) -> bool:
         return len({member.reward for member in self.members}) == 1
 
+    def drops_equal(self, options: FormatOptions) -> bool:
+        """Whether the options leave out this task, because all rewards are equal."""
+        dropped = options.drop_equal and self.has_equal_rewards
+        if dropped:
+            self.dropped |= dict.fromkeys(self.members, "equal rewards")
+        return dropped
+
     def conversations(self, member: RolloutPosition) -> list[ExportedConversation]:
         """The conversations of a rollout: one, or one for each step. Raises ExportError."""
         return self._source.conversations(member)
 
     def branches(self, member: RolloutPosition) -> list[RolloutBranch]:
-        """The exact tokens of a rollout. Raises ExportError, StorageError."""
-        return rollout_branches(self._source, member)
+        """The exact tokens of a rollout, which is left out without any.
+
+        Raises ExportError, StorageError.
+        """
+        branches = rollout_branches(self._source, member)
+        if not branches:
+            self.dropped[member] = "no tokens"
+        return branches
 
     def trajectory(self, member: RolloutPosition) -> JsonObject:
         """A rollout as a document of ATIF. Raises ExportError, StorageError."""
@@ -98,10 +111,7 @@ class ExportGroup:
     @property
     def moments(self) -> Moments:
         """The moments of the rewards."""
-        moments = Moments()
-        for member in self.members:
-            moments.add(member.reward)
-        return moments
+        return Moments(member.reward for member in self.members)
 
     def together(self, members: Sequence[RolloutPosition]) -> list[ExportedConversation]:
         """The conversation of each member; they begin with the same prompt and tools.
@@ -191,8 +201,7 @@ def task_groups(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObje
     The advantages are lists in the order of the rollouts, because as columns of numbers they keep
     their precision in every reader.
     """
-    if options.drop_equal and group.has_equal_rewards:
-        group.dropped |= dict.fromkeys(group.members, "equal rewards")
+    if group.drops_equal(options):
         return
     conversations = group.together(group.members)
     rollouts = [
@@ -226,14 +235,10 @@ def token_branches(group: ExportGroup, options: FormatOptions) -> Iterator[JsonO
     `version` is the policy version of its last turn, `versions` are those of all, and
     `version_ranges` say which ids each of them sampled, "" where that is unknown.
     """
-    if options.drop_equal and group.has_equal_rewards:
-        group.dropped |= dict.fromkeys(group.members, "equal rewards")
+    if group.drops_equal(options):
         return
     for member, advantages in group.advantages():
-        branches = group.branches(member)
-        if not branches:
-            group.dropped[member] = "no tokens"
-        for branch in branches:
+        for branch in group.branches(member):
             yield {
                 "_ng_task_index": member.task,
                 "_ng_rollout_index": member.repeat,
@@ -259,15 +264,10 @@ def agent_loop_outputs(group: ExportGroup, options: FormatOptions) -> Iterator[J
 
     The prompt ends before the first sampled token. `uid` in the extra fields is the group.
     """
-    if options.drop_equal and group.has_equal_rewards:
-        group.dropped |= dict.fromkeys(group.members, "equal rewards")
+    if group.drops_equal(options):
         return
     for member in group.members:
-        branches = group.branches(member)
-        if not branches:
-            group.dropped[member] = "no tokens"
-        for branch in branches:
-            yield agent_loop_output(branch)
+        yield from map(agent_loop_output, group.branches(member))
 
 
 def trajectories(group: ExportGroup, _: FormatOptions) -> Iterator[JsonObject]:

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from rollgym.export.source import ExportError
+from rollgym.export.source import ExportError, reject_same_file
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.task import Natural
 from rollgym.records.tokens import TokenLog, TokenSample, TurnKind
@@ -143,8 +143,7 @@ def import_atif(sources: Sequence[Path], target: Path) -> ImportReport:
     An existing file is replaced when everything is written. Raises ExportError, StorageError.
     """
     for source in sources:
-        if target.exists() and source.exists() and target.samefile(source):
-            raise ExportError(f"{target} is the file to import: choose another output")
+        reject_same_file(source, target)
     work = _Import(sources)
     write_derived(target, work.lines())
     return ImportReport(work.repeats.total(), len(work.repeats), work.left_out)

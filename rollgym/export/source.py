@@ -15,6 +15,7 @@ from rollgym.monitor import coverage_of, recount
 from rollgym.records.version import VersionOrder
 from rollgym.servers.responses import JsonObject
 from rollgym.store import RefusedError, read_manifest
+from rollgym.store.errors import storage_errors
 
 SHOWN = 20
 BLOB = "blob:"
@@ -131,6 +132,14 @@ class RolloutSource(Protocol):
 
 SourceOpener = Callable[[Path], RolloutSource | None]
 """Opens what is at a path; None for a path that is not of its kind. Raises StoreError."""
+
+
+def reject_same_file(source: Path, target: Path) -> None:
+    """Raises ExportError where the output would replace what is read, StorageError."""
+    with storage_errors(target, "checking the output path"):
+        same = target.exists() and source.exists() and target.samefile(source)
+    if same:
+        raise ExportError(f"{target} is the file to read: choose another output")
 
 
 def source_card(kind: str, files: Sequence[str], runs: Sequence[Path]) -> SourceCard:

@@ -7,6 +7,7 @@ ordinary values and never exceed a few thousand bits.
 """
 
 import sys
+from collections.abc import Iterable
 from fractions import Fraction
 from math import isqrt
 from typing import Self
@@ -52,16 +53,18 @@ class ExactSum:
 
 
 class Moments:
-    """Count, exact sum and exact sum of squares, for mean and standard deviation."""
+    """Count, exact sum and exact sum of squares of values, for mean and standard deviation."""
 
     __slots__ = ("_squares", "_total", "count")
 
     count: int
 
-    def __init__(self) -> None:
+    def __init__(self, values: Iterable[float] = ()) -> None:
         self.count = 0
         self._total = ExactSum()
         self._squares = ExactSum()
+        for value in values:
+            self.add(value)
 
     def add(self, value: float, times: int = 1) -> None:
         """Add a finite float, as often as `times` says."""

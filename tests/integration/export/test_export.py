@@ -386,7 +386,7 @@ def test_the_rollouts_are_never_overwritten(tmp_path: Path) -> None:
         directory.mkdir()
         source = write(directory / "rollouts.jsonl", ROWS)
         (directory / "link.jsonl").symlink_to(source)
-        with pytest.raises(ExportError, match="is the file to export"):
+        with pytest.raises(ExportError, match="is the file to read"):
             export(source, directory / name, "groups")
         assert len(read(source)) == len(ROWS)
 
