@@ -10,19 +10,18 @@ import logging
 import os
 import re
 import signal
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from rollgym.cli.process import INTERRUPTED, exit_now, say
+from rollgym.cli.process import INTERRUPTED, exit_now, port_number, say
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-HIGHEST_PORT = 65_535
 SHUTDOWN_TIMEOUT = 0.5
 STOP_SECONDS = 15.0
 PARENT_INTERVAL = 1.0
@@ -34,7 +33,7 @@ def add_address_options(parser: ArgumentParser, host: str, port: int) -> None:
     """`--host` and `--port`, with these defaults."""
     parser.add_argument("--host", default=host, help=f"address to listen on (default: {host})")
     port_help = f"port to listen on (default: {port}; 0: any free port)"
-    parser.add_argument("--port", type=_port, default=port, help=port_help)
+    parser.add_argument("--port", type=port_number, default=port, help=port_help)
 
 
 async def serve_until_signal(
@@ -126,9 +125,3 @@ def json_response(content: object, status: HTTPStatus = HTTPStatus.OK) -> "web.R
     return web.Response(
         body=msgspec.json.encode(content), content_type="application/json", status=status
     )
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or int(text) > HIGHEST_PORT:
-        raise ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to {HIGHEST_PORT}")
-    return int(text)

@@ -7,7 +7,6 @@ those that were counted live when they are known to be complete, else those of t
 
 import asyncio
 import logging
-import os
 import shlex
 import shutil
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rollgym.cli.plan import TaskSource, show_plan
-from rollgym.cli.process import say_beside
+from rollgym.cli.process import relative_path, say_beside
 from rollgym.cli.rollout_settings import CompleteSettings, RolloutSettings
 from rollgym.cli.summary import (
     OVERRIDES,
@@ -364,9 +363,3 @@ def _coverage_notes(coverage: Coverage) -> Iterable[str]:
         yield f"{coverage.abandoned} workers ignored their cancellation and were abandoned"
     if coverage.resumed == coverage.expected and not coverage.attempts:
         yield "all rollouts were collected before: nothing had to run"
-
-
-def relative_path(path: Path) -> str:
-    """The path from the working directory, where it lies inside."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith(os.pardir) else relative

@@ -11,7 +11,7 @@ import contextlib
 import os
 import resource
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Collection, Sequence
 from io import TextIOWrapper
 from pathlib import Path
@@ -34,6 +34,7 @@ exit status of a command that collects:
 Commands that only read a run end with 0 when they could read it.
 """
 OPEN_FILES = 1 << 16
+HIGHEST_PORT = 65_535
 _HELP = ("-h", "--help", "help")
 
 OverrideCommand = Callable[[Sequence[str]], int]
@@ -195,6 +196,19 @@ def say_error(text: str) -> None:
     """Print to standard error at once. When the reader has gone, the text is dropped."""
     with contextlib.suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
+
+
+def port_number(text: str) -> int:
+    """Reads the option of a port. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdecimal()) or int(text) > HIGHEST_PORT:
+        raise ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to {HIGHEST_PORT}")
+    return int(text)
+
+
+def relative_path(path: Path) -> str:
+    """The path from the working directory, where it is inside."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith(os.pardir) else relative
 
 
 def prepare_process() -> None:

@@ -21,7 +21,6 @@ from rollgym.cli.collection import (
     final_metrics,
     print_notes,
     reconciled_files,
-    relative_path,
     removed_if_refused,
     require_safe_output,
     working,
@@ -31,7 +30,7 @@ from rollgym.cli.found_configs import find_configuration
 from rollgym.cli.listening import listening_token
 from rollgym.cli.options import read_settings, rollout_help
 from rollgym.cli.pool_settings import ServeSettings
-from rollgym.cli.process import say_beside, say_error
+from rollgym.cli.process import relative_path, say_beside, say_error
 from rollgym.cli.summary import ResumeOptions, format_count, summary_lines
 from rollgym.cluster.ray_metrics import RayMetrics
 from rollgym.ctl import control_socket

@@ -2,17 +2,22 @@
 
 import asyncio
 import webbrowser
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import msgspec
 
-from rollgym.cli.process import exit_now, run_override_command, say
+from rollgym.cli.process import (
+    HIGHEST_PORT,
+    exit_now,
+    port_number,
+    run_override_command,
+    say,
+)
 
 LOOPBACK = "127.0.0.1"
-HIGHEST_PORT = 65_535
 DEFAULT_FOLDER = "results"
 HELP = """
 usage: ng_viewer +jsonl_fpath=FILE [+server_host=HOST] [+server_port=PORT]
@@ -67,7 +72,10 @@ def configure(parser: ArgumentParser) -> None:
         help=f"address to listen on (default: {LOOPBACK}); others need a token",
     )
     parser.add_argument(
-        "--port", type=_port, default=0, help="port to listen on (default: 11001, or a free port)"
+        "--port",
+        type=port_number,
+        default=0,
+        help="port to listen on (default: 11001, or a free port)",
     )
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
 
@@ -141,12 +149,6 @@ def _read(overrides: Sequence[str]) -> ViewSettings:
 def _is_path(text: str) -> bool:
     """Whether an argument is a path and not an override. Folders may have names like `lr=0.1`."""
     return not text.startswith(("+", "~")) and ("=" not in text or Path(text).exists())
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > HIGHEST_PORT:
-        raise ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to {HIGHEST_PORT}")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class Http:
             async with self._session.request(
                 request.method, url, data=data, headers=headers, allow_redirects=False
             ) as response:
-                body = await _bounded_body(response)
+                body = await bounded_body(response, LARGEST_ANSWER)
                 given = response.headers.getall("set-cookie", ())
                 return Answer(
                     response.status,
@@ -50,13 +50,16 @@ class Http:
             raise NoAnswerError(f"{url}: {type(error).__name__}: {error}") from error
 
 
-async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
-    """The body. Raises NoAnswerError where it is larger than `LARGEST_ANSWER`."""
+async def bounded_body(response: aiohttp.ClientResponse, largest: int) -> bytes:
+    """The body of an answer. Raises ClientPayloadError for more bytes than `largest`."""
+    length = response.content_length
+    if length is not None and length <= largest:
+        return await response.read()
     body = bytearray()
     async for block in response.content.iter_any():
         body += block
-        if len(body) > LARGEST_ANSWER:
-            raise NoAnswerError(f"{response.url}: the answer is over {LARGEST_ANSWER} bytes long")
+        if len(body) > largest:
+            raise aiohttp.ClientPayloadError(f"the answer has over {largest} bytes")
     return bytes(body)
 
 

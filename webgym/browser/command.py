@@ -7,9 +7,10 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptio
 from collections.abc import Callable
 from textwrap import fill
 
+from rollgym.cli.process import port_number
+
 HELP_WIDTH = 80
 DEFAULT_URL = "http://127.0.0.1:7000"
-HIGHEST_PORT = 65_535
 _EXIT_STATUSES = """\
 exit status: 0 stopped by Ctrl-C or SIGTERM, 1 error, 2 the command was used
 wrongly, 6 it cannot be served like this
@@ -56,7 +57,7 @@ def _configure_serve(parser: ArgumentParser) -> None:
         help="part of a cluster to run (default: both, on one machine)",
     )
     add("--host", help="address to listen on (default: 127.0.0.1)")
-    add("--port", type=_port, help="port to listen on, 0 for any (default: 7000; node: 8080)")
+    add("--port", type=port_number, help="port to listen on, 0 for any (default: 7000; node: 8080)")
     add("--master", metavar="URL", help="URL of the master, for a node")
     add("--url", metavar="URL", help="URL at which the master reaches this node")
     add("--browser", metavar="PATH", help="browser to run (default: the best one found)")
@@ -86,12 +87,6 @@ def _configure_status(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--url", default=DEFAULT_URL, help=f"URL of the server (default: {DEFAULT_URL})"
     )
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > HIGHEST_PORT:
-        raise ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to {HIGHEST_PORT}")
-    return int(text)
 
 
 def _integer(lowest: int) -> Callable[[str], int]:

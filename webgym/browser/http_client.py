@@ -15,6 +15,7 @@ import aiohttp
 from yarl import URL
 
 from rollgym.servers.context import TIMEOUT_HEADER, seconds_left
+from rollgym.servers.http_client import bounded_body
 from rollgym.servers.limit import Limit
 from webgym.browser.contract.errors import ServerUnreachableError, StepDeadlineError
 from webgym.browser.responses import (
@@ -122,16 +123,3 @@ class BrowserHttpClient:
             raise ServerUnreachableError(
                 f"{self._url} did not answer {method} {path} {why}"
             ) from error
-
-
-async def bounded_body(response: aiohttp.ClientResponse, largest: int) -> bytes:
-    """Raises ClientPayloadError if the body has more bytes than `largest`."""
-    length = response.content_length
-    if length is not None and length <= largest:
-        return await response.read()
-    body = bytearray()
-    async for block in response.content.iter_any():
-        body += block
-        if len(body) > largest:
-            raise aiohttp.ClientPayloadError(f"the answer has over {largest} bytes")
-    return bytes(body)

@@ -20,6 +20,7 @@ from yarl import URL
 from rollgym.records import VerifierError
 from rollgym.records.decoding import decode_json
 from rollgym.servers.context import seconds_left
+from rollgym.servers.http_client import bounded_body
 from rollgym.servers.limit import Limit
 from webgym.miniwob.episodes import MiniWobState
 from webgym.models.assessment import BlockingResult, CriterionResult, Evaluation, FactOutcome
@@ -122,7 +123,7 @@ class TaskCheckClient:
             )
         try:
             async with self._http.get(url, allow_redirects=False) as response:
-                body = await _bounded_body(response)
+                body = await bounded_body(response, LARGEST_STATE)
         except (aiohttp.ClientError, OSError) as error:
             raise _NoStateError(f"{type(error).__name__}: {error}") from error
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -191,15 +192,6 @@ def _ends_by_itself(task: WebTask) -> bool:
             return bool(row.truth) and not needs_answer and not row.blocked
         case _:
             return False
-
-
-async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
-    body = bytearray()
-    async for block in response.content.iter_any():
-        body += block
-        if len(body) > LARGEST_STATE:
-            raise _NoStateError(f"its response is larger than {LARGEST_STATE:,} bytes")
-    return bytes(body)
 
 
 def _by_sites(task: WebTask, answer: str | None, body: bytes) -> Evaluation:

@@ -7,7 +7,6 @@ written as JSON or YAML with quoted keys. It is merged with the mapping of the f
 and steps, which are replaced as a whole.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,6 +24,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from rollgym.cli.process import relative_path
 from rollgym.records.decoding import TOO_DEEP
 from webgym.settings import COMMAND_LINE, KeyPath, WebSettingsError
 
@@ -300,9 +300,3 @@ def _is_within(inner: KeyPath, outer: KeyPath) -> bool:
 def in_a_line(error: Exception) -> str:
     lines = (line.strip() for line in str(error).splitlines())
     return "; ".join(line for line in lines if line)
-
-
-def relative_path(path: Path) -> str:
-    """The path relative to the working directory, where it is inside."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith(os.pardir) else relative

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rollgym.cli.process import say_beside, say_error
+from rollgym.cli.process import relative_path, say_beside, say_error
 from rollgym.cli.summary import format_count
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.engine import run as run_loop
@@ -30,7 +30,6 @@ from webgym.rollout.checks import (
     require_judge,
     require_servers,
 )
-from webgym.rollout.configuration import relative_path
 from webgym.rollout.embedded import EmbeddedServers, embedded_servers
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.rollout.episode_processes import EpisodeProcesses

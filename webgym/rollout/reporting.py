@@ -15,12 +15,11 @@ from typing import Any
 
 import msgspec
 
-from rollgym.cli.process import say, say_beside
+from rollgym.cli.process import relative_path, say, say_beside
 from rollgym.cli.status import read_run
 from rollgym.cli.summary import DIGITS, PYTHON, explain_coverage, summary_lines
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.store import RefusedError, read_manifest
-from webgym.rollout.configuration import relative_path
 from webgym.rollout.iteration import IterationPaths, IterationReport
 from webgym.rollout.settings import TrackerSettings
 from webgym.trajectory.metrics import SHORT, RolloutMetrics

@@ -11,6 +11,7 @@ from rollgym.records import Row
 from rollgym.rollouts.rows import TASK_INDEX
 from rollgym.store.inputs import decode_task
 from rollgym.viewer.formats.facts import task_facts
+from rollgym.viewer.index.database import about_value
 from rollgym.viewer.index.entries import EntryWriter, copy_facts_from_inputs, facts_from_inputs
 from rollgym.viewer.index.lines import FileLine
 from rollgym.viewer.index.readers import (
@@ -154,8 +155,7 @@ class Builder:
         self._writer = EntryWriter(self._connection, self._source.parts)
         self._facts = lru_cache(_REMEMBERED)(partial(facts_from_inputs, self._connection))
         self._readers = list(self._made_readers())
-        found = self._connection.execute("SELECT value FROM about WHERE name = 'ready'").fetchone()
-        self._is_ready = bool(found[0])
+        self._is_ready = bool(about_value(self._connection, "ready"))
 
     def _made_readers(self) -> Iterator[FileReader]:
         if (inputs := self._source.inputs) is not None:

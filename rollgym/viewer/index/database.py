@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from rollgym.store import FileLock
 from rollgym.store.errors import StorageError, storage_error
@@ -234,8 +235,14 @@ class Database:
 
 
 def _written_by(connection: sqlite3.Connection) -> str | None:
-    row = connection.execute("SELECT value FROM about WHERE name = 'schema'").fetchone()
-    return None if row is None else str(row[0])
+    schema = about_value(connection, "schema")
+    return None if schema is None else str(schema)
+
+
+def about_value(connection: sqlite3.Connection, name: str) -> Any:
+    """A value of the table `about`; None where the index has none."""
+    row = connection.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+    return None if row is None else row[0]
 
 
 def _remove(path: Path) -> None:
@@ -245,8 +252,7 @@ def _remove(path: Path) -> None:
 
 def version_of(connection: sqlite3.Connection) -> int:
     """A number that grows whenever rows change; 0 where the index has none."""
-    found = connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()
-    return int(found[0]) if found else 0
+    return int(about_value(connection, "version") or 0)
 
 
 def generation_of(connection: sqlite3.Connection) -> int:
@@ -254,5 +260,4 @@ def generation_of(connection: sqlite3.Connection) -> int:
 
     While it is the same, an entry's number and position mean the same bytes.
     """
-    found = connection.execute("SELECT value FROM about WHERE name = 'generation'").fetchone()
-    return int(found[0]) if found else 0
+    return int(about_value(connection, "generation") or 0)

@@ -27,6 +27,7 @@ from typing import Self
 import msgspec
 
 from rollgym.store.errors import StorageError, StoreError, storage_error
+from rollgym.viewer.index.database import about_value
 from rollgym.viewer.index.entries import EntryWriter
 from rollgym.viewer.index.lines import (
     LONGEST_RECORD,
@@ -79,11 +80,9 @@ class ReadProgress(msgspec.Struct):
             "SELECT read, records, head, tail, size, changed FROM part WHERE id = ?", (part,)
         ).fetchone()
         progress = cls(part, path, format_name, *(found or ()))
-        found = connection.execute(
-            "SELECT value FROM about WHERE name = ?", (_unfinished(part),)
-        ).fetchone()
-        if found is not None:
-            length, _, progress.digest = str(found[0]).partition(" ")
+        unfinished = about_value(connection, _unfinished(part))
+        if unfinished is not None:
+            length, _, progress.digest = str(unfinished).partition(" ")
             progress.unfinished = int(length)
         return progress
 

@@ -21,6 +21,7 @@ from yarl import URL
 from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.servers.context import TIMEOUT_HEADER
 from rollgym.servers.exchange import JSON, Answer, RefusedRequestError
+from rollgym.servers.http_client import bounded_body
 from rollgym.servers.limit import Limit
 from webgym.browser.calls import BackgroundTasks, InterruptibleCalls
 from webgym.browser.contract.answers import Lease
@@ -33,7 +34,6 @@ from webgym.browser.contract.errors import (
 )
 from webgym.browser.contract.http import AVAILABLE_HEADER, RETRY_AFTER, BrowserRequest
 from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile
-from webgym.browser.http_client import bounded_body
 from webgym.browser.leases import EndedSessions, lost_message, new_instance_id, shown_id
 from webgym.browser.master.nodes import NodeHandle
 from webgym.browser.master.registration import TOKEN_HEADER, Registration, RegistrationReply
