@@ -5,6 +5,9 @@ and its key in environment variables, or in the request to its service, and work
 calls of the model are the rollout: the main conversation becomes the response, and the environment
 gives the verdict as for any agent.
 
+*The task* is the request of the row. Its other fields, such as the expected answer, are for the
+verifier; an agent reads them only where `task_fields` names them.
+
 *Failures.* An agent that ends with another exit status, at its deadline, or without a call is a
 failure with the end of what it wrote. If a call of the model failed for a reason of the endpoint
 and was not repeated with success, the rollout fails for that reason, whatever the agent made of it.
@@ -13,9 +16,7 @@ and was not repeated with success, the rollout fails for that reason, whatever t
 import asyncio
 import contextlib
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -24,18 +25,22 @@ from pydantic import Field, model_validator
 
 from responses_api_agents.command_agent.command import (
     ENDING,
+    KeepFolders,
+    RolloutFolder,
     RunningCommand,
     inherited_environment,
+    rollout_folder,
     split_command,
 )
 from responses_api_agents.command_agent.service import AgentService, ServiceCall
-from responses_api_agents.command_agent.task import task_object, task_text
 from rollgym.records import (
     AgentError,
     DeadlineError,
     ModelContextError,
     RolloutError,
     Row,
+    RowError,
+    TaskError,
 )
 from rollgym.records.failure import shorten
 from rollgym.records.row import CALLS_FIELD
@@ -79,7 +84,7 @@ class CommandAgentConfig(AgentConfig):
     grace_period: Annotated[float, Setting.TIMING] = Field(default=5.0, ge=0)
     exit_statuses: list[int] = Field(default=[0])
     work_folder: Annotated[Path | None, Setting.ADDRESS] = None
-    keep_folders: Annotated[Literal["never", "failed", "always"], Setting.TIMING] = "never"
+    keep_folders: Annotated[KeepFolders, Setting.TIMING] = "never"
     gateway_host: Annotated[str, Setting.ADDRESS] = "127.0.0.1"
     gateway_port: Annotated[int, Setting.ADDRESS] = Field(default=0, ge=0, le=65535)
     gateway_url: Annotated[str | None, Setting.ADDRESS] = None
@@ -173,14 +178,14 @@ class CommandAgent(AgentServer):
                 timeout=seconds,
             )
             return await self._service.run(call, session.exhausted)
-        with self._folder() as folder:
+        with rollout_folder(self.config.work_folder, self.config.keep_folders) as folder:
             return await self._run_command(params, task, folder, session, seconds)
 
     async def _run_command(
         self,
         params: dict[str, Any],
         task: dict[str, Any],
-        folder: "_Folder",
+        folder: RolloutFolder,
         session: GatewaySession,
         seconds: float,
     ) -> RolloutError | None:
@@ -239,30 +244,6 @@ class CommandAgent(AgentServer):
             "ROLLGYM_TOOLS_URL": f"{url}/tools",
         }
 
-    @contextmanager
-    def _folder(self) -> Iterator["_Folder"]:
-        """A folder for one rollout, removed at the end unless it is to be kept."""
-        root = self.config.work_folder
-        if root is not None:
-            root.mkdir(parents=True, exist_ok=True)
-        folder = _Folder(Path(tempfile.mkdtemp(prefix="rollgym-agent-", dir=root)))
-        try:
-            yield folder
-        finally:
-            keep = self.config.keep_folders
-            if keep == "never" or (keep == "failed" and not folder.failed):
-                shutil.rmtree(folder.path, ignore_errors=True)
-
-
-class _Folder:
-    """The folder of a rollout: the task, and `work` for the agent."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.work = path / "work"
-        self.work.mkdir()
-        self.failed = True
-
 
 async def _ended(
     running: RunningCommand, session: GatewaySession, seconds: float
@@ -314,3 +295,36 @@ def _with(model: RolloutError, failure: RolloutError) -> RolloutError:
 def _said(output: str, errors: str) -> str:
     text = errors.strip() or output.strip()
     return f"; it wrote: {text}" if text else "; it wrote nothing"
+
+
+def task_object(params: dict[str, Any], row: Row | None, fields: Sequence[str]) -> dict[str, Any]:
+    """The task as JSON: the parameters, and these fields of the row. Raises TaskError."""
+    task = dict(params)
+    for name in fields:
+        try:
+            value = row.get(name, object) if row is not None else None
+        except RowError as error:
+            raise TaskError(str(error)) from error
+        if value is not None:
+            task[name] = value
+    return task
+
+
+def task_text(params: dict[str, Any]) -> str:
+    """The texts of the messages of a task, with an empty line between them."""
+    given = params.get("input")
+    texts = [str(params["instructions"])] if params.get("instructions") else []
+    if isinstance(given, str):
+        texts.append(given)
+    items = given if isinstance(given, list) else []
+    said = [item for item in items if isinstance(item, dict) and "role" in item]
+    texts += [_text(item.get("content")) for item in said]
+    return "\n\n".join(filter(None, texts))
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else ()
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return "\n".join(str(text) for text in texts if text)

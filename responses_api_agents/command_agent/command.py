@@ -9,13 +9,18 @@ import asyncio
 import contextlib
 import os
 import shlex
+import shutil
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from rollgym.records import AgentError
 
+KeepFolders = Literal["never", "failed", "always"]
 ENDING = 6.0
 """Seconds after the grace period in which the supervisor must have ended everything."""
 KEPT_HEAD = 4 * 1024
@@ -55,6 +60,32 @@ def inherited_environment(further: Sequence[str]) -> dict[str, str]:
     wanted = _INHERITED | set(further)
     kept = (name for name in os.environ if name in wanted or name.startswith("LC_"))
     return {name: os.environ[name] for name in kept}
+
+
+class RolloutFolder:
+    """The folder of a rollout: the task, and `work` for the agent."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.work = path / "work"
+        self.work.mkdir()
+        self.failed = True
+
+
+@contextmanager
+def rollout_folder(root: Path | None, keep: KeepFolders) -> Iterator[RolloutFolder]:
+    """A folder for one rollout, removed at the end unless it is to be kept.
+
+    It is made in `root`, or in the system's temporary folder.
+    """
+    if root is not None:
+        root.mkdir(parents=True, exist_ok=True)
+    folder = RolloutFolder(Path(tempfile.mkdtemp(prefix="rollgym-agent-", dir=root)))
+    try:
+        yield folder
+    finally:
+        if keep == "never" or (keep == "failed" and not folder.failed):
+            shutil.rmtree(folder.path, ignore_errors=True)
 
 
 class RunningCommand:

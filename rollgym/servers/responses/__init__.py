@@ -6,12 +6,12 @@ the completion back. For a chat client of a Responses model, `responses_request`
 `anthropic_message`. All functions work on decoded JSON and do nothing else.
 """
 
-from rollgym.servers.responses.anthropic_face import (
+from rollgym.servers.responses.anthropic_dialect import (
     anthropic_message,
     anthropic_request,
     unsent_parameters,
 )
-from rollgym.servers.responses.chat_face import chat_completion, responses_request
+from rollgym.servers.responses.chat_dialect import chat_completion, responses_request
 from rollgym.servers.responses.chat_form import ChatForm
 from rollgym.servers.responses.events import (
     anthropic_events,

@@ -6,6 +6,7 @@ template can read the string. A function call is an item in Responses and an ent
 """
 
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from typing import TypeAlias
 
 from rollgym.servers.responses.shape import (
@@ -85,6 +86,16 @@ def reasoning_text(item: JsonObject) -> str:
                 convert_each(name, get_array(item, name), lambda part: get_text(part, "text"))
             )
     return ""
+
+
+def reasoning_item(text: str) -> JsonObject:
+    """The item for the reasoning of a client.
+
+    Responses needs an id and the clients have none: the same reasoning always gets the same one.
+    """
+    digest = blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
+    summary = [{"type": "summary_text", "text": text}]
+    return {"type": "reasoning", "id": f"rs_{digest}", "summary": summary}
 
 
 def chat_reasoning(message: JsonObject) -> str:

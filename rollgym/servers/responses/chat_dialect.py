@@ -6,7 +6,6 @@ Parameters are translated as in `to_chat.py`, in the other direction.
 """
 
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import Any
 
 from rollgym.records import ModelMalformedError, ModelRequestError
@@ -16,6 +15,7 @@ from rollgym.servers.responses.content import (
     chat_reasoning,
     chat_tool_call,
     function_call_item,
+    reasoning_item,
     reasoning_text,
     responses_content,
 )
@@ -99,10 +99,7 @@ def _items(message: JsonObject) -> list[JsonObject]:
 def _assistant_items(message: JsonObject) -> list[JsonObject]:
     items: list[JsonObject] = []
     if reasoning := chat_reasoning(message):
-        # Responses needs an id and chat has none: the same reasoning always gets the same one.
-        digest = blake2b(reasoning.encode("utf-8", "replace"), digest_size=12).hexdigest()
-        summary = [{"type": "summary_text", "text": reasoning}]
-        items.append({"type": "reasoning", "id": f"rs_{digest}", "summary": summary})
+        items.append(reasoning_item(reasoning))
     texts, refusals = assistant_content(message)
     if refusal := get_optional_text(message, "refusal"):
         refusals.append(refusal)

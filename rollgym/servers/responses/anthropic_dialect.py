@@ -1,8 +1,8 @@
 """Anthropic Messages of a model that has the Responses API: its request and its answer converted.
 
 A message becomes an item for each thing in it: neighbouring texts and images of a user are one
-message, and each tool result is an output. Parameters are translated as in `chat_face.py`; unknown
-ones are passed on. What a model server cannot be asked for is either rejected, or named by
+message, and each tool result is an output. Parameters are translated as in `chat_dialect.py`;
+unknown ones are passed on. What a model server cannot be asked for is either rejected, or named by
 `unsent_parameters`, so that nothing that changes sampling is dropped silently.
 
 *Arguments of calls* are an object in Messages and the text that the model wrote in Responses. A
@@ -12,7 +12,6 @@ are sent inside one.
 """
 
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -20,7 +19,7 @@ import msgspec
 from rollgym.records import ModelMalformedError, ModelRequestError
 from rollgym.records.decoding import JsonDecoder
 from rollgym.servers.responses.chat_form import MALFORMED_ARGUMENTS
-from rollgym.servers.responses.content import assistant_content, reasoning_text
+from rollgym.servers.responses.content import assistant_content, reasoning_item, reasoning_text
 from rollgym.servers.responses.shape import (
     JsonObject,
     ShapeError,
@@ -135,7 +134,7 @@ class _Turn:
         elif kind == "tool_use" and of_model:
             self._items.append(_function_call(block, self._arguments))
         elif kind == "thinking" and of_model:
-            self._items.append(_reasoning(get_text(block, "thinking")))
+            self._items.append(reasoning_item(get_text(block, "thinking")))
         elif kind != "redacted_thinking":  # that has no text
             raise ShapeError("type", f"{kind!r} cannot be sent in a message of role {self._role}")
 
@@ -189,13 +188,6 @@ def _text_of(source: JsonObject, name: str, separator: str) -> str:
         return content
     texts = convert_each(name, get_array(source, name), lambda block: get_text(block, "text"))
     return separator.join(texts)
-
-
-def _reasoning(text: str) -> JsonObject:
-    # Responses needs an id and Messages has none: the same reasoning always gets the same one.
-    digest = blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
-    summary = [{"type": "summary_text", "text": text}]
-    return {"type": "reasoning", "id": f"rs_{digest}", "summary": summary}
 
 
 def _function_call(block: JsonObject, arguments: Mapping[str, str]) -> JsonObject:
