@@ -5,8 +5,8 @@ command it becomes; `str` of it is a short text for people. Its target is a `Poi
 of the viewport, or a `Mark`, the number of an element that the set-of-marks mode draws on the page.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, ClassVar, Concatenate, ParamSpec
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +18,7 @@ TOOLS: dict[InteractionMode, str] = {
     "coordinates": "computer_use",
     "set_of_marks": "web_interaction",
 }
+P = ParamSpec("P")
 FULL_SCALE = 1000
 EXCERPT = 80
 
@@ -132,6 +133,20 @@ class Action(msgspec.Struct, frozen=True):
         if verb is None or other_target in arguments:
             raise ActionError(f"`{self}` cannot be written in the mode {mode}")
         return ToolCall(TOOLS[mode], {"action": verb} | arguments)
+
+
+def at_target(
+    target: Target,
+    viewport: Viewport,
+    at_mark: Callable[Concatenate[int, P], Command],
+    at_pixel: Callable[Concatenate[int, int, P], Command],
+    *arguments: P.args,
+    **options: P.kwargs,
+) -> Command:
+    """The command at an element, or at the pixel of a point."""
+    if isinstance(target, Mark):
+        return at_mark(target.id, *arguments, **options)
+    return at_pixel(*target.pixel(viewport), *arguments, **options)
 
 
 def both(name: str) -> Mapping[InteractionMode, str]:

@@ -20,6 +20,7 @@ from webgym.actions.base import (
     Target,
     ToolCall,
     Viewport,
+    at_target,
     both,
     quoted,
     shorten_line,
@@ -98,9 +99,7 @@ class Click(Action, frozen=True):
         return f"click on {self.target}"
 
     def to_command(self, viewport: Viewport) -> Command:
-        if isinstance(self.target, Mark):
-            return ClickId(self.target.id)
-        return ClickCoords(*self.target.pixel(viewport))
+        return at_target(self.target, viewport, ClickId, ClickCoords)
 
 
 class Hover(Action, frozen=True):
@@ -113,9 +112,7 @@ class Hover(Action, frozen=True):
         return f"hover over {self.target}"
 
     def to_command(self, viewport: Viewport) -> Command:
-        if isinstance(self.target, Mark):
-            return HoverId(self.target.id)
-        return HoverCoords(*self.target.pixel(viewport))
+        return at_target(self.target, viewport, HoverId, HoverCoords)
 
 
 class Type(Action, frozen=True):
@@ -132,10 +129,15 @@ class Type(Action, frozen=True):
 
     def to_command(self, viewport: Viewport) -> Command:
         enter = self.press_enter is not False
-        if isinstance(self.target, Mark):
-            return FillId(self.target.id, self.text, press_enter=enter, delete_existing=True)
-        x, y = self.target.pixel(viewport)
-        return FillCoords(x, y, self.text, press_enter=enter, delete_existing=True)
+        return at_target(
+            self.target,
+            viewport,
+            FillId,
+            FillCoords,
+            self.text,
+            press_enter=enter,
+            delete_existing=True,
+        )
 
 
 class Scroll(Action, frozen=True):
@@ -163,9 +165,7 @@ class HoverAndScroll(Action, frozen=True):
         return f"scroll {self.direction} over {self.target}"
 
     def to_command(self, viewport: Viewport) -> Command:
-        if isinstance(self.target, Mark):
-            return ScrollId(self.target.id, self.direction)
-        return HoverAndScrollCoords(*self.target.pixel(viewport), self.direction)
+        return at_target(self.target, viewport, ScrollId, HoverAndScrollCoords, self.direction)
 
 
 class Select(Action, frozen=True):
@@ -212,9 +212,7 @@ class DoubleClick(Action, frozen=True):
         return f"double-click on {self.target}"
 
     def to_command(self, viewport: Viewport) -> Command:
-        if isinstance(self.target, Mark):
-            return ClickId(self.target.id, clicks=2)
-        return ClickCoords(*self.target.pixel(viewport), clicks=2)
+        return at_target(self.target, viewport, ClickId, ClickCoords, clicks=2)
 
 
 class RightClick(Action, frozen=True):
@@ -227,9 +225,7 @@ class RightClick(Action, frozen=True):
         return f"right-click on {self.target}"
 
     def to_command(self, viewport: Viewport) -> Command:
-        if isinstance(self.target, Mark):
-            return ClickId(self.target.id, "right")
-        return ClickCoords(*self.target.pixel(viewport), "right")
+        return at_target(self.target, viewport, ClickId, ClickCoords, "right")
 
 
 class Drag(Action, frozen=True):
@@ -285,9 +281,7 @@ class Slide(Action, frozen=True):
         return f"slide {self.target} to {self.value:g}"
 
     def to_command(self, viewport: Viewport) -> Command:
-        if isinstance(self.target, Mark):
-            return SlideId(self.target.id, self.value)
-        return SlideCoords(*self.target.pixel(viewport), self.value)
+        return at_target(self.target, viewport, SlideId, SlideCoords, self.value)
 
 
 class Upload(Action, frozen=True):
@@ -302,9 +296,7 @@ class Upload(Action, frozen=True):
 
     def to_command(self, viewport: Viewport) -> Command:
         files = (UploadFile(self.file),)
-        if isinstance(self.target, Mark):
-            return UploadId(self.target.id, files)
-        return UploadCoords(*self.target.pixel(viewport), files)
+        return at_target(self.target, viewport, UploadId, UploadCoords, files)
 
 
 class SwitchToTab(Action, frozen=True):
