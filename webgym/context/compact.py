@@ -110,8 +110,7 @@ class CompactFormat(PromptFormat):
         words = _words("\n".join([asked, *page, *done, *happened]))
         shots = [turn for each in _worked_turns(done) for turn in _shown(each, words)]
         text = _page_text(page, asked, done if settings.window else [], happened)
-        shows = settings.shows_image and current.picture
-        image = ChatImage(current.picture, current.blob) if shows and current.picture else None
+        image = ChatImage.of(current) if settings.shows_image else None
         before, after = (text, "") if image is None else ("", text)
         return chat_of(
             [ChatTurn("system", _LEGEND), *shots, ChatTurn("user", before, image, after)]

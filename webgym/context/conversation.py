@@ -98,13 +98,8 @@ def _page_turn(
         is_ours = before is not None and _failure(before.step) == current.feedback
         escaped = escape_other_tags(feedback) if is_ours else escape_tags(feedback)
         lines.append(f"What came of your last reply: {escaped}")
-    happened = write_incidents(current.incidents)
-    lines += [f"What happened: {escape_tags(each)}" for each in happened]
-    image = (
-        ChatImage(current.picture, current.blob)
-        if settings.shows_image and current.picture
-        else None
-    )
+    lines += incident_lines(current)
+    image = ChatImage.of(current) if settings.shows_image else None
     if settings.shows_image:
         lines.append("Screenshot:" if image else "There is no screenshot of this page.")
     text = "\n".join(lines)
@@ -115,6 +110,11 @@ def _page_turn(
         page = write_header(current.page)
     text = f"{opening}\n\n{text}" if opening else text
     return ChatTurn("user", text, image, f"{page}\n{memory}" if memory else page)
+
+
+def incident_lines(current: AgentObservation) -> list[str]:
+    """What happened to the page by itself, a line for each."""
+    return [f"What happened: {escape_tags(each)}" for each in write_incidents(current.incidents)]
 
 
 def reply_turn(step: Step) -> ChatTurn:

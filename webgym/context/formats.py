@@ -40,6 +40,11 @@ class ChatImage(msgspec.Struct, frozen=True):
     picture: Picture
     blob: str
 
+    @classmethod
+    def of(cls, current: "AgentObservation") -> "ChatImage | None":
+        """The screenshot of an observation, where it has one."""
+        return cls(current.picture, current.blob) if current.picture else None
+
 
 class ChatTurn(msgspec.Struct, frozen=True):
     """A message before its image is written out: text, an image, text."""

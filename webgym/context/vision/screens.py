@@ -32,7 +32,7 @@ from webgym.actions.space import (
 )
 from webgym.browser.contract.answers import PageInfo
 from webgym.browser.contract.commands import LONGEST_SLEEP, InteractionMode
-from webgym.context.conversation import older_steps, reply_turn, task_lines
+from webgym.context.conversation import incident_lines, older_steps, reply_turn, task_lines
 from webgym.context.formats import (
     Chat,
     ChatImage,
@@ -43,7 +43,7 @@ from webgym.context.formats import (
     chat_of,
 )
 from webgym.context.page_text import escape_tags
-from webgym.context.page_view import AgentObservation, Round, cut_text, write_incidents
+from webgym.context.page_view import AgentObservation, Round, cut_text
 from webgym.context.parsers.loose_json import ReplyError, Tolerances
 from webgym.context.parsers.reply import SplitReply, read_reply_with, require_reply
 from webgym.context.settings import ContextSettings
@@ -201,10 +201,11 @@ def _screen_turn(current: AgentObservation, opening: str) -> ChatTurn:
     if current.feedback:
         feedback = cut_text(current.feedback, FEEDBACK_CHARACTERS)
         lines.append(f"What came of your last reply: {escape_tags(feedback)}")
-    lines += [f"What happened: {escape_tags(each)}" for each in write_incidents(current.incidents)]
-    if current.picture is None:
-        return ChatTurn("user", "\n".join([*lines, "There is no screenshot of this page."]))
-    return ChatTurn("user", "\n".join(lines), ChatImage(current.picture, current.blob))
+    lines += incident_lines(current)
+    image = ChatImage.of(current)
+    if image is None:
+        lines.append("There is no screenshot of this page.")
+    return ChatTurn("user", "\n".join(lines), image)
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
