@@ -271,7 +271,7 @@ def _failure_of(session: GatewaySession, failure: RolloutError | None) -> Rollou
     """Why the rollout failed: for the environment, the model or the agent, in this order."""
     if session.tool_failure is not None:
         return session.tool_failure
-    model = session.unhealed
+    model = session.lasting_failure
     if isinstance(model, ModelContextError) and failure is None and session.answered:
         model = None  # the agent went on without it
     if model is not None and not isinstance(failure, DeadlineError):

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -103,6 +102,3 @@ class _Written:
 
     def __call__(self, line: str) -> None:
         relay(self._name, self.pid, line)
-
-
-MakeLauncher = Callable[[], Launcher]

@@ -289,7 +289,7 @@ class WorkerProcesses:
         return channel
 
     def _welcome(self, channel: Channel, hello: Message) -> RemoteProcess:
-        """The process that a connection belongs to. Raises ProtocolError for a stranger."""
+        """The process that a connection belongs to. Raises ProtocolError if it is unknown."""
         if not isinstance(hello, Hello) or not hmac.compare_digest(hello.token, self._token):
             raise ProtocolError("it does not belong to this run")
         process = self._expected.pop(hello.launch, None)

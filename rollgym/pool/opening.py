@@ -68,9 +68,9 @@ async def serve_rollouts(
 ) -> AsyncIterator[RolloutPool]:
     """Collect groups of rollouts of `dataset` in the background of the block.
 
-    Yields the pool, which gives the groups and is told what became of them. The same call continues
-    the run in `directory`. At the end of the block, running rollouts may finish within the policy's
-    `drain_timeout`.
+    Yields the pool, which gives the groups and takes their acknowledgements. The same call
+    continues the run in `directory`. At the end of the block, running rollouts may finish within
+    the policy's `drain_timeout`.
 
     Raises RefusedError and StorageError where the run cannot be opened, and ValueError for a
     dataset without rows.
@@ -85,7 +85,7 @@ async def serve_rollouts(
 
 
 def any_row(task: Task, attempt: Attempt) -> Row:
-    """The output row of a rollout whose result is any JSON; what is no object is its `result`."""
+    """The output row of a rollout with any JSON, which is in `result` where it is not an object."""
     outcome = attempt.outcome
     result = bytes(outcome.result).strip() or b"{}"
     if not result.startswith(b"{"):

@@ -5,7 +5,7 @@ finished in addition. There may be as many of them as slots, because each may wa
 rollout; those beyond count as finished, because their records are only not synced yet.
 
 *Staleness.* Groups that are ahead of a new one are delivered before it. How many
-groups trainers take per version is known, so the version at its delivery can be foretold, and a
+groups trainers take per version is known, so the version at its delivery can be predicted, and a
 group that would be too old then is not started. A trainer that waits while nothing runs is always
 served: it may need more groups than for the versions before.
 """

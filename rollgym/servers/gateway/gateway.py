@@ -8,7 +8,7 @@ stays with the model server.
 
 *Streams* have the events of the finished answer. So a call that fails is tried again by the
 endpoint pool, and its error has a status; the tokens are those of the whole answer. A client that
-waits for long gets a sign of life from time to time, and from then on an error is an event.
+waits for long gets a comment or a ping from time to time, and from then on an error is an event.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ from rollgym.servers.responses import JsonObject
 
 LARGEST_REQUEST = 64 * 1024 * 1024
 SHUTDOWN_TIMEOUT = 5.0
-SIGN_OF_LIFE = 20.0
-"""Seconds after which a client that asked for a stream gets a sign of life."""
+KEEP_ALIVE = 20.0
+"""Seconds after which a client that waits for a stream gets a comment or a ping."""
 _PATH = re.compile(r"/rollouts/([\w-]{1,100})(/.*|)")
 _TOOLS = "/tools"
 
@@ -149,7 +149,7 @@ async def _answer_call(
     try:
         if body.get("stream") is not True:
             return _response(Answer(200, msgspec.json.encode(await call)))
-        await asyncio.wait({call}, timeout=SIGN_OF_LIFE)
+        await asyncio.wait({call}, timeout=KEEP_ALIVE)
         if call.done():
             events = b"".join(dialect.events(call.result(), body))
             return _response(Answer(200, events, EVENT_STREAM))
@@ -167,7 +167,7 @@ async def _late_stream(
     await response.prepare(request)
     while not call.done():
         await response.write(dialect.keep_alive)
-        await asyncio.wait({call}, timeout=SIGN_OF_LIFE)
+        await asyncio.wait({call}, timeout=KEEP_ALIVE)
     try:
         for event in dialect.events(call.result(), body):
             await response.write(event)

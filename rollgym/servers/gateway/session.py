@@ -11,7 +11,7 @@ the agent does not know them, so the session puts them on the last item of that 
 
 *Failures.* The agent gets the error of the model endpoint, in its own API, and may try again. A
 call that failed for a reason of the infrastructure and was never repeated with success is the
-`unhealed` failure of the session: what the agent did afterwards may be due to it.
+`lasting_failure` of the session: what the agent did afterwards may be due to it.
 
 *Bounds.* A session has a limit of answered calls, of calls at the same time and of bytes that it
 keeps. When it ends, calls that still run are cancelled.
@@ -110,7 +110,7 @@ class GatewaySession:
         self._tokens: dict[int, Mapping[str, Any]] = {}
         """The tokens of the last turns, by their numbers."""
         self._running: set[asyncio.Task[Any]] = set()
-        self._unhealed: dict[bytes, RolloutError] = {}
+        self._lasting: dict[bytes, RolloutError] = {}
         self._failed: Counter[str] = Counter()
         self._dialects: Counter[str] = Counter()
         self._streamed = self._refused = self._kept_bytes = 0
@@ -125,9 +125,9 @@ class GatewaySession:
         return len(self._conversations.turns)
 
     @property
-    def unhealed(self) -> RolloutError | None:
-        """The last failure of the infrastructure that no later call made good."""
-        return next(reversed(self._unhealed.values()), None)
+    def lasting_failure(self) -> RolloutError | None:
+        """The last failure of the infrastructure that was not repeated with success."""
+        return next(reversed(self._lasting.values()), None)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -175,11 +175,11 @@ class GatewaySession:
             raise
         except RolloutError as error:
             self._failed[str(error.kind)] += 1
-            self._unhealed.pop(digest, None)
+            self._lasting.pop(digest, None)
             if not isinstance(error, ModelRequestError):
-                self._unhealed[digest] = error
+                self._lasting[digest] = error
             raise
-        self._unhealed.pop(digest, None)
+        self._lasting.pop(digest, None)
         return answer
 
     async def ask_tool(self, name: str, arguments: bytes) -> Answer:

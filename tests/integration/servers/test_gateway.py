@@ -175,7 +175,7 @@ def test_a_failed_call_has_the_form_of_its_api(path: str, stream: bool) -> None:
 def test_a_stream_that_waits_for_long_shows_signs_of_life(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway_module, "SIGN_OF_LIFE", 0.05)
+    monkeypatch.setattr(gateway_module, "KEEP_ALIVE", 0.05)
 
     def fail() -> None:
         raise ModelUnavailableError("the model is gone")

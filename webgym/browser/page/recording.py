@@ -51,7 +51,6 @@ class _HarEvent(msgspec.Struct, rename="camel"):
     request: _HarRequest | None = None
     response: _HarResponse | None = None
     redirect_response: _HarResponse | None = None
-    encoded_data_length: float = 0
     error_text: str = ""
 
 
