@@ -12,7 +12,7 @@ PERSON = "paused with rollgym ctl"
 """The reason of a hold that a person asked for."""
 
 
-class _Command(msgspec.Struct, frozen=True, tag_field="command"):
+class _ControlCommand(msgspec.Struct, frozen=True, tag_field="command"):
     """A command, which JSON calls by its name on the command line."""
 
     async def carry_out(self, control: Control, by: str) -> str:
@@ -20,14 +20,14 @@ class _Command(msgspec.Struct, frozen=True, tag_field="command"):
         raise NotImplementedError
 
 
-class ShowStatus(_Command, frozen=True, tag="status"):
+class ShowStatus(_ControlCommand, frozen=True, tag="status"):
     """Say what the collection is doing."""
 
     async def carry_out(self, control: Control, by: str) -> str:
         return ""
 
 
-class Pause(_Command, frozen=True, tag="pause"):
+class Pause(_ControlCommand, frozen=True, tag="pause"):
     """Start no rollout; running ones finish."""
 
     async def carry_out(self, control: Control, by: str) -> str:
@@ -36,7 +36,7 @@ class Pause(_Command, frozen=True, tag="pause"):
         return f"Paused: nothing starts. {_running(control)} will finish."
 
 
-class Resume(_Command, frozen=True, tag="resume"):
+class Resume(_ControlCommand, frozen=True, tag="resume"):
     """Go on after a pause."""
 
     async def carry_out(self, control: Control, by: str) -> str:
@@ -49,7 +49,7 @@ class Resume(_Command, frozen=True, tag="resume"):
         return "It goes on." if was else "It was not paused."
 
 
-class SetConcurrency(_Command, frozen=True, tag="concurrency"):
+class SetConcurrency(_ControlCommand, frozen=True, tag="concurrency"):
     """Run up to `limit` rollouts at a time; None for what the collecting command says."""
 
     limit: int | None
@@ -64,7 +64,7 @@ class SetConcurrency(_Command, frozen=True, tag="concurrency"):
         return f"Up to {limit} rollouts at a time{whose}; {_running(control)}."
 
 
-class SetBudget(_Command, frozen=True, tag="budget"):
+class SetBudget(_ControlCommand, frozen=True, tag="budget"):
     """Change the limits of the run; None removes one."""
 
     max_tokens: int | msgspec.UnsetType | None = msgspec.UNSET
@@ -80,7 +80,7 @@ class SetBudget(_Command, frozen=True, tag="budget"):
         return f"The run may use {' and '.join(parts)}."
 
 
-class SetDeadline(_Command, frozen=True, tag="deadline"):
+class SetDeadline(_ControlCommand, frozen=True, tag="deadline"):
     """Stop the collection at a time of the wall clock; None removes the deadline."""
 
     at: float | None
@@ -90,7 +90,7 @@ class SetDeadline(_Command, frozen=True, tag="deadline"):
         return f"It stops at {describe_time(self.at)}." if self.at else "It has no deadline."
 
 
-class SetPolicyVersion(_Command, frozen=True, tag="policy"):
+class SetPolicyVersion(_ControlCommand, frozen=True, tag="policy"):
     """Note the current version of the policy."""
 
     version: str
@@ -102,7 +102,7 @@ class SetPolicyVersion(_Command, frozen=True, tag="policy"):
         return f"The policy has version {control.policy_version} from now on{was}."
 
 
-class RetryFailed(_Command, frozen=True, tag="retry-failed"):
+class RetryFailed(_ControlCommand, frozen=True, tag="retry-failed"):
     """Run failed rollouts again, and omitted ones too if asked for."""
 
     omitted: bool = False
@@ -115,7 +115,7 @@ class RetryFailed(_Command, frozen=True, tag="retry-failed"):
         return f"{count} {which} rollout{'s run' if count != 1 else ' runs'} again."
 
 
-class RequestStop(_Command, frozen=True, tag="stop"):
+class RequestStop(_ControlCommand, frozen=True, tag="stop"):
     """Stop when running rollouts are done, or `now`."""
 
     now: bool = False

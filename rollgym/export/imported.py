@@ -41,13 +41,13 @@ class _Source(msgspec.Struct):
     media_type: str = ""
 
 
-class _Part(msgspec.Struct):
+class _ContentPart(msgspec.Struct):
     type: str
     text: str = ""
     source: _Source | None = None
 
 
-_Content = str | list[_Part] | None
+_Content = str | list[_ContentPart] | None
 
 
 class _Call(msgspec.Struct):
@@ -65,20 +65,20 @@ class _Observation(msgspec.Struct):
     results: list[_Result]
 
 
-class _Metrics(msgspec.Struct):
+class _StepMetrics(msgspec.Struct):
     prompt_token_ids: list[int] | None = None
     completion_token_ids: list[int] | None = None
     logprobs: list[float] | None = None
     extra: dict[str, Any] | None = None
 
 
-class _Step(msgspec.Struct):
+class _AtifStep(msgspec.Struct):
     source: Literal["system", "user", "agent"]
     message: _Content = ""
     reasoning_content: str | None = None
     tool_calls: list[_Call] | None = None
     observation: _Observation | None = None
-    metrics: _Metrics | None = None
+    metrics: _StepMetrics | None = None
     is_copied_context: bool | None = None
 
 
@@ -88,7 +88,7 @@ class _AgentInfo(msgspec.Struct):
     tool_definitions: list[dict[str, Any]] | None = None
 
 
-class _Totals(msgspec.Struct):
+class _FinalMetrics(msgspec.Struct):
     total_prompt_tokens: int | None = None
     total_completion_tokens: int | None = None
 
@@ -103,17 +103,17 @@ class _Extra(msgspec.Struct):
 class _Document(msgspec.Struct):
     schema_version: str
     agent: _AgentInfo
-    steps: list[_Step]
-    final_metrics: _Totals | None = None
+    steps: list[_AtifStep]
+    final_metrics: _FinalMetrics | None = None
     extra: _Extra | None = None
 
 
-class _Verdict(msgspec.Struct):
+class _VerifierResult(msgspec.Struct):
     rewards: dict[str, float] | None = None
 
 
 class _Trial(msgspec.Struct):
-    verifier_result: _Verdict | None = None
+    verifier_result: _VerifierResult | None = None
     exception_info: Any = None
 
 
@@ -227,7 +227,7 @@ def _trial_reward(result: Path) -> tuple[float | None, str]:
         raise ExportError(f"{result}: this is not the result of a trial: {error}") from error
     if trial.exception_info is not None:
         return None, "ended with an exception"
-    rewards = (trial.verifier_result or _Verdict()).rewards or {}
+    rewards = (trial.verifier_result or _VerifierResult()).rewards or {}
     if len(rewards) == 1:
         return next(iter(rewards.values())), ""
     return rewards.get("reward"), "without a reward"
@@ -250,7 +250,7 @@ def _row(found: _Found) -> JsonObject:
         made = _items(step, found)
         last = len(output) + max(0, len(made) - _results(step)) - 1
         output += made
-        metrics = step.metrics or _Metrics()
+        metrics = step.metrics or _StepMetrics()
         if step.source == "agent":
             said = body_version(metrics.extra or {})
             turns.append(PolicyTurn(version=said.version, parts=said.parts, item=last))
@@ -264,7 +264,7 @@ def _row(found: _Found) -> JsonObject:
             log.add(
                 sample, TurnKind(bool(step.reasoning_content), bool(step.tool_calls)), item=last
             )
-    totals = document.final_metrics or _Totals()
+    totals = document.final_metrics or _FinalMetrics()
     read, written = totals.total_prompt_tokens or 0, totals.total_completion_tokens or 0
     usage = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
     model = document.agent.model_name or ""
@@ -284,7 +284,7 @@ def _tool(given: JsonObject) -> JsonObject:
     return {"type": "function", **function} if isinstance(function, dict) else given
 
 
-def _items(step: _Step, found: _Found) -> list[JsonObject]:
+def _items(step: _AtifStep, found: _Found) -> list[JsonObject]:
     """The items of the Responses API for a step."""
     if step.source != "agent":
         return [{"role": step.source, "content": _content(step.message, found)}]
@@ -311,7 +311,7 @@ def _items(step: _Step, found: _Found) -> list[JsonObject]:
     return items
 
 
-def _results(step: _Step) -> int:
+def _results(step: _AtifStep) -> int:
     return len(step.observation.results) if step.observation else 0
 
 
@@ -329,7 +329,7 @@ def _text(content: _Content, found: _Found) -> str:
     return "".join(part.text for part in content)
 
 
-def _part(part: _Part, found: _Found) -> JsonObject:
+def _part(part: _ContentPart, found: _Found) -> JsonObject:
     if part.type == "text":
         return {"type": "input_text", "text": part.text}
     if part.type != "image" or part.source is None:

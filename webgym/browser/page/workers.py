@@ -66,12 +66,12 @@ class _Value(msgspec.Struct):
     value: str = "[null,false]"
 
 
-class _Evaluated(msgspec.Struct):
+class _EvaluatedTimers(msgspec.Struct):
     result: _Value
 
 
 _READ_SESSION = msgspec.json.Decoder(_Session).decode
-_READ_EVALUATED = msgspec.json.Decoder(_Evaluated).decode
+_READ_EVALUATED = msgspec.json.Decoder(_EvaluatedTimers).decode
 _READ_TIMERS = msgspec.json.Decoder(tuple[float | None, bool]).decode
 
 
