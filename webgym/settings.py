@@ -11,7 +11,6 @@ takes a dictionary or a Hydra node and reports every problem at once, with key, 
 import inspect
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -21,6 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.fields import FieldInfo
 
 from rollgym.store import RefusedError
+from rollgym.suggestions import nearest
 
 COMMAND_LINE = "command line"
 """The origin of a key that an argument of the command sets."""
@@ -177,8 +177,8 @@ def _known(
     for key, value in values.items():
         field = fields.get(str(key)) or section.model_fields.get(str(key) if only is None else "")
         if field is None:
-            nearest = get_close_matches(str(key), fields, 1, cutoff=0.0)
-            hint = f"; the nearest known key is {'.'.join((*path, *nearest))}" if nearest else ""
+            close = nearest(str(key), fields, 0.0)
+            hint = f"; the nearest known key is {'.'.join((*path, close))}" if close else ""
             text = f"{'.'.join((*path, str(key)))} is unknown and not used{hint}"
             warnings.warn(text, UnknownKeyWarning, stacklevel=_stack_to_caller())
             continue
@@ -296,10 +296,10 @@ def _similar_key(
     """Suggest a key with a similar name beside the unknown one, or with the same name elsewhere."""
     *parents, name = key
     beside = _keys_beside(section, parents) if parents else list(allowed)
-    close = get_close_matches(name, beside, 1)
+    close = nearest(name, beside)
     elsewhere = sorted(each.path for each in keys_of(section) if each.path[-1] == name)
     if close:
-        return f"did you mean {'.'.join((*root, *parents, close[0]))}?"
+        return f"did you mean {'.'.join((*root, *parents, close))}?"
     if elsewhere and not root:
         return f"did you mean {'.'.join(elsewhere[0])}?"
     return f"the keys are {', '.join(beside)}" if root else "--help lists all keys"

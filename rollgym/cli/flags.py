@@ -13,7 +13,6 @@ command.
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Literal, NamedTuple
@@ -23,6 +22,7 @@ from pydantic.fields import FieldInfo
 
 from rollgym.cli.options import AS_OVERRIDES, OptionNames, flag_names, is_switch, negated
 from rollgym.cli.rollout_settings import SettingsError
+from rollgym.suggestions import advice
 
 MODEL_TYPE = "--model-type"
 API_KEY = "policy_api_key"
@@ -221,6 +221,5 @@ def _flags(name: str, field: FieldInfo) -> Iterator[Flag]:
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, known, 1)
-    meant = f"did you mean {close[0]}?" if close else "`--help` lists the options"
+    meant = advice(name, known, "`--help` lists the options")
     return f"  {name}: there is no such option; {meant}"

@@ -28,8 +28,9 @@ from rollgym.cli.rollout_settings import SettingsError
 from rollgym.servers.config.layers import described_in
 from rollgym.servers.config.loading import Configuration, RunConfig
 from rollgym.servers.config.plugins import implementations, known_configs, plugin_roots
-from rollgym.servers.config.problems import Settings, suggestion
+from rollgym.servers.config.problems import Settings
 from rollgym.servers.server import ServerKind
+from rollgym.suggestions import suggestion
 
 BASE_URL = "policy_base_url"
 _CONFIG_PATHS = "config_paths"

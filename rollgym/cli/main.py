@@ -20,7 +20,6 @@ from argparse import (
     _SubParsersAction,
 )
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.abc import InspectLoader
 from textwrap import fill
@@ -29,6 +28,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from rollgym import __version__
 from rollgym.cli.process import EXIT_STATUSES, end_process, exit_status_of, override_command
+from rollgym.suggestions import advice, suggestion
 
 _DESCRIPTION = """\
 Collect agent rollouts: durable, bounded, and honest about what happened.
@@ -193,9 +193,8 @@ def _reject_command(
 
 def _unknown_command(asked: str, known: Iterable[str]) -> str:
     names = list(known)
-    close = get_close_matches(asked, names, 1)
-    advice = f"did you mean {close[0]}?" if close else f"the commands are {', '.join(names)}"
-    return f"unknown command {asked!r}: {advice}"
+    meant = advice(asked, names, f"the commands are {', '.join(names)}")
+    return f"unknown command {asked!r}: {meant}"
 
 
 def _innermost(parser: ArgumentParser, arguments: Sequence[str]) -> ArgumentParser:
@@ -209,6 +208,5 @@ def _innermost(parser: ArgumentParser, arguments: Sequence[str]) -> ArgumentPars
 
 def _reject_options(parser: ArgumentParser, unknown: list[str]) -> NoReturn:
     known = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001
-    close = get_close_matches(unknown[0].partition("=")[0], known, 1)
-    advice = f" (did you mean {close[0]}?)" if close else ""
-    parser.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
+    meant = suggestion(unknown[0].partition("=")[0], known)
+    parser.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")

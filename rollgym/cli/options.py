@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,6 +13,7 @@ from pydantic.fields import FieldInfo
 from rollgym.cli.process import EXIT_STATUSES
 from rollgym.cli.rollout_settings import FlagName, RolloutSettings, SettingsError
 from rollgym.servers.config.loading import RunOptions
+from rollgym.suggestions import nearest
 
 T = TypeVar("T", bound=RolloutSettings)
 
@@ -99,8 +99,8 @@ def _unknown(name: str, known: Mapping[str, Any], names: OptionNames) -> str:
             f"  {names.of(name)} sets {name}, which no config file here uses: name one that uses "
             f"${{{name}}}, such as a model's"
         )
-    close = get_close_matches(name, known, 1)
-    meant = f"did you mean +{close[0]}?" if close else "`--help` lists the options"
+    close = nearest(name, known)
+    meant = f"did you mean +{close}?" if close else "`--help` lists the options"
     return f"  +{name}: there is no such option; {meant}"
 
 

@@ -128,7 +128,7 @@ def _read(overrides: Sequence[str]) -> ViewSettings:
         parse_overrides,
         read_options,
     )
-    from rollgym.servers.config.problems import suggestion  # noqa: PLC0415
+    from rollgym.suggestions import suggestion  # noqa: PLC0415
 
     paths = [each for each in overrides if _is_path(each)]
     named = parse_overrides([each for each in overrides if each not in paths])

@@ -6,7 +6,6 @@ The file is read more than once and must not change in between.
 import os
 import stat
 from collections.abc import Collection, Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -17,6 +16,7 @@ from rollgym.records.decoding import JsonDecoder
 from rollgym.rollouts.rows import PARAMS, TASK_INDEX, extra_body
 from rollgym.store import InputsError
 from rollgym.store.errors import storage_error
+from rollgym.suggestions import advice, nearest
 
 LARGEST_INDEX = 2**63 - 1
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -117,9 +117,8 @@ def agent_problem(name: str, known: Collection[str]) -> str | None:
     """What is wrong with the name of an agent; None where it exists."""
     if name in known:
         return None
-    close = get_close_matches(name, known, 1)
     listed = f"the agents are: {', '.join(known)}" if known else "the configuration has no agents"
-    return f"there is no agent {name!r}; {f'did you mean {close[0]}?' if close else listed}"
+    return f"there is no agent {name!r}; {advice(name, known, listed)}"
 
 
 def _fingerprint(status: os.stat_result) -> tuple[int, ...]:
@@ -133,5 +132,5 @@ def _similar_name(path: Path) -> str:
         names = [each.name for each in path.parent.iterdir() if each.is_file()]
     except OSError:
         return ""
-    close = get_close_matches(path.name, names, 1, cutoff=0.8)  # all of them end in .jsonl
-    return f"; did you mean {path.parent / close[0]}?" if close else ""
+    close = nearest(path.name, names, 0.8)  # all of them end in .jsonl
+    return f"; did you mean {path.parent / close}?" if close else ""

@@ -20,10 +20,10 @@ from pathlib import Path
 import msgspec
 
 from rollgym.rollouts.paths import JSONL, RUN_SUFFIX, RolloutPaths, run_beside
-from rollgym.servers.config.problems import suggestion
 from rollgym.store import StoreError, inputs_path, journal_paths
 from rollgym.store.errors import storage_errors
 from rollgym.store.layout import INPUTS, MANIFEST, OPENING_LOCK
+from rollgym.suggestions import suggestion
 from rollgym.viewer.errors import ViewerError
 from rollgym.viewer.formats.rows import JOURNAL, ROLLOUTS
 from rollgym.viewer.source import (

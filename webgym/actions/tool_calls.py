@@ -5,11 +5,11 @@ ActionError, whose message is written for the model.
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, get_args
 
 import msgspec
 
+from rollgym.suggestions import advice
 from webgym.actions.base import (
     EXCERPT,
     TARGET_FIELDS,
@@ -160,8 +160,7 @@ def _unknown_action(mode: InteractionMode, verb: object) -> str:
     verbs = list(actions_of(mode))
     if verb is None:
         return f"`action` is missing: it is one of {', '.join(verbs)}"
-    near = get_close_matches(str(verb)[:EXCERPT], verbs, 1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(verbs)}"
+    hint = advice(str(verb)[:EXCERPT], verbs, f"there are {', '.join(verbs)}")
     return f"there is no action {_excerpt(verb)}: {hint}"
 
 

@@ -7,13 +7,13 @@ which is loaded when a configuration names it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
+from rollgym.suggestions import advice
 from webgym.browser.contract.answers import Picture
 from webgym.browser.contract.commands import InteractionMode
 
@@ -146,8 +146,7 @@ def find_format(name: str) -> PromptFormat:
     """Raises ValueError for a format that is unknown or cannot be loaded."""
     known = known_formats()
     if name not in known:
-        near = get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        hint = advice(name, known, f"there are {', '.join(known)}")
         raise ValueError(f"unknown prompt_version {name!r:.60}: {hint}")
     try:
         found = known[name].load()

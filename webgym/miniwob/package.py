@@ -15,7 +15,6 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
@@ -24,6 +23,7 @@ import msgspec
 
 from rollgym.store import RefusedError
 from rollgym.store.packages import PackageFetchError, PinnedPackage
+from rollgym.suggestions import suggestion
 
 
 class MiniWobError(RefusedError):
@@ -183,8 +183,7 @@ class Catalogue:
         """Raises MissingTaskError."""
         task = self.tasks.get(name)
         if task is None:
-            near = get_close_matches(name, self.tasks, 1)
-            hint = f": did you mean {near[0]}?" if near else ""
+            hint = suggestion(name, self.tasks)
             raise MissingTaskError(f"there is no task {name[:80]!r}{hint}")
         return task
 

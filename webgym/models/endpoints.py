@@ -9,7 +9,6 @@ connection is made. `rollgym.servers.endpoints` balances the load over the endpo
 import os
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Annotated
 
 import msgspec
@@ -17,6 +16,7 @@ from pydantic import SecretStr, ValidationError
 from yarl import URL
 
 from rollgym.servers.endpoints import EndpointSettings
+from rollgym.suggestions import advice
 from webgym.settings import WebSettingsError, plain_value
 
 _VERSION = re.compile(r"v\d+[a-z0-9]*")
@@ -132,8 +132,7 @@ def _read(entry: object, place: int, key_variable: str | None) -> FoundryEndpoin
 def _reject_unknown_fields(fields: Mapping[object, object], where: str) -> None:
     for name in fields:
         if name not in _FIELDS:
-            near = get_close_matches(str(name), _FIELDS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"the fields are {', '.join(_FIELDS)}"
+            hint = advice(str(name), _FIELDS, f"the fields are {', '.join(_FIELDS)}")
             raise EndpointError(f"{where}: unknown field {str(name)!r:.60}: {hint}")
 
 

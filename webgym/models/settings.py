@@ -5,7 +5,6 @@ The model's type decides whether it thinks and sees pictures. `prompt_version` s
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +14,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from rollgym.servers.endpoints.times import POLICY_VERSION_HEADER, VersionFallback
 from rollgym.servers.gguf import file_digest
 from rollgym.store import Setting
+from rollgym.suggestions import advice
 from webgym.context.formats import find_format
 from webgym.context.settings import ContextSettings
 from webgym.models.chat_model import ChatSettings
@@ -74,8 +74,7 @@ def interface_of(model_type: str) -> ModelInterface:
     """The interface of a model type. Raises ValueError for an unknown type, with a suggestion."""
     interface = INTERFACES.get(model_type)
     if interface is None:
-        near = get_close_matches(model_type, INTERFACES, 1)
-        hint = f"did you mean {near[0]}?" if near else f"the types are {', '.join(INTERFACES)}"
+        hint = advice(model_type, INTERFACES, f"the types are {', '.join(INTERFACES)}")
         raise ValueError(f"unknown model_type {model_type!r:.60}: {hint}")
     return interface
 

@@ -10,7 +10,6 @@ and steps, which are replaced as a whole.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rollgym.cli.process import relative_path
 from rollgym.records.decoding import TOO_DEEP
+from rollgym.suggestions import advice
 from webgym.settings import COMMAND_LINE, KeyPath, WebSettingsError
 
 HYDRA_VERSION = "1.3"
@@ -272,12 +272,9 @@ def _require(folders: Sequence[Path], name: str) -> None:
     if any(_file(folder, name).is_file() for folder in folders):
         return
     names = [each for folder in folders for each in config_names(folder)]
-    close = get_close_matches(name, names, 1)
-    advice = (
-        f"did you mean {close[0]!r}?" if close else f"the configs are {', '.join(names) or 'none'}"
-    )
+    meant = advice(name, names, f"the configs are {', '.join(names) or 'none'}")
     places = " or ".join(relative_path(folder) for folder in folders)
-    raise WebSettingsError(f"there is no config {name!r} in {places}: {advice}", is_misuse=True)
+    raise WebSettingsError(f"there is no config {name!r} in {places}: {meant}", is_misuse=True)
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -13,7 +13,6 @@ almost is, a kind of server. They are checked before anything starts.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -25,15 +24,14 @@ from rollgym.servers.config.instances import HIGHEST_PORT, ServerInstance
 from rollgym.servers.config.layers import Layers
 from rollgym.servers.config.plugins import find_folder, implementations
 from rollgym.servers.config.problems import (
-    CLOSE_ENOUGH,
     JsonValue,
     KeyPath,
     Locations,
     Problems,
     listed,
-    suggestion,
 )
 from rollgym.servers.server import ServerKind
+from rollgym.suggestions import nearest, suggestion
 
 KINDS = frozenset(kind.value for kind in ServerKind)
 URL = "url"
@@ -129,7 +127,7 @@ class _DescriptionReader:
         if self._locations.of((name,)).file not in self._layers.files:
             return
         for key, inner in value.items():
-            if get_close_matches(str(key), KINDS, 1, CLOSE_ENOUGH) or _has_entrypoint(inner):
+            if nearest(str(key), KINDS) or _has_entrypoint(inner):
                 self._problems.add(
                     self._locations.of((name, str(key))),
                     f"{name}: {key!r} is not a kind of server{suggestion(str(key), KINDS)}",
@@ -328,7 +326,7 @@ def _references(value: JsonValue, path: KeyPath) -> Iterator[tuple[KeyPath, str,
 
 def _is_kind(name: str) -> bool:
     """Whether it almost is a kind; a tool, `{type: function, name: …}`, is not a reference."""
-    return bool(get_close_matches(name, KINDS, 1, CLOSE_ENOUGH))
+    return nearest(name, KINDS) is not None
 
 
 def _of_kind(kind: str, known: Mapping[str, str]) -> list[str]:

@@ -21,14 +21,8 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from rollgym.servers.config.problems import (
-    KeyPath,
-    Location,
-    Locations,
-    Problems,
-    key_path,
-    suggestion,
-)
+from rollgym.servers.config.problems import KeyPath, Location, Locations, Problems, key_path
+from rollgym.suggestions import suggestion
 
 INHERIT_FROM = "_inherit_from"
 COPY = "_copy"

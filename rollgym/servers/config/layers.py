@@ -14,15 +14,9 @@ from rollgym.servers.config.documents import ENVIRONMENT_FILE, Document, Resolve
 from rollgym.servers.config.inheritance import apply_inheritance
 from rollgym.servers.config.overrides import Override, apply_override, read_overrides
 from rollgym.servers.config.plugins import find_config, known_configs, plugin_roots
-from rollgym.servers.config.problems import (
-    ConfigError,
-    JsonValue,
-    Location,
-    Locations,
-    Problems,
-    suggestion,
-)
+from rollgym.servers.config.problems import ConfigError, JsonValue, Location, Locations, Problems
 from rollgym.servers.server import ServerKind
+from rollgym.suggestions import suggestion
 
 CONFIG_PATHS = "config_paths"
 EXAMPLE = '"+config_paths=[a.yaml,b.yaml]"'

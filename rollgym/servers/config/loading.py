@@ -18,7 +18,8 @@ from rollgym.servers.config.descriptions import (
 from rollgym.servers.config.documents import Resolver, variables_of
 from rollgym.servers.config.instances import Address, ServerInstance, check_hosts, check_ports
 from rollgym.servers.config.layers import CONFIG_PATHS, EXAMPLE, merge_layers
-from rollgym.servers.config.problems import COMMAND_LINE, Problems, Settings, listed, suggestion
+from rollgym.servers.config.problems import COMMAND_LINE, Problems, Settings, listed
+from rollgym.suggestions import suggestion
 
 HEAD_SERVER = "head_server"
 SERVER_TOKEN = "server_token"  # noqa: S105 - the name of an option

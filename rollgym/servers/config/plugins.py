@@ -23,9 +23,10 @@ from pydantic_core import ErrorDetails
 
 import rollgym
 from rollgym.servers.config.instances import ServerInstance
-from rollgym.servers.config.problems import ConfigError, Problem, Problems, listed, suggestion
+from rollgym.servers.config.problems import ConfigError, Problem, Problems, listed
 from rollgym.servers.server import NoEffect, Server, ServerConfig, ServerKind
 from rollgym.store.settings import hide_secrets_in_text
+from rollgym.suggestions import suggestion
 
 _LOGGER = logging.getLogger(__name__)
 _PACKAGE = Path(rollgym.__file__).resolve().parent

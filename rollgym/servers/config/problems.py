@@ -9,15 +9,13 @@ written, that of a value where it was last written, since that is the line to ch
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import msgspec
 
 from rollgym.store import RefusedError
 
-CLOSE_ENOUGH = 0.6
 NAMES_LISTED = 20
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 Settings: TypeAlias = dict[str, JsonValue]
@@ -80,12 +78,6 @@ class Problems:
         """Raises ConfigError with all problems, where there are any."""
         if self._found:
             raise ConfigError(self._found)
-
-
-def suggestion(name: str, names: Collection[str]) -> str:
-    """` (did you mean 'x'?)` where one of the names is close, empty otherwise."""
-    close = get_close_matches(name, names, 1, CLOSE_ENOUGH)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def listed(names: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 import msgspec
 
-from rollgym.servers.config.problems import suggestion
+from rollgym.suggestions import suggestion
 from rollgym.viewer.errors import RequestError
 from rollgym.viewer.summary import EntryStatus
 from rollgym.viewer.values import LARGEST_INTEGER

@@ -8,11 +8,11 @@ directions in any case.
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
+from rollgym.suggestions import nearest
 from webgym.browser.contract.errors import BadRequestError
 
 InteractionMode = Literal["coordinates", "set_of_marks"]
@@ -306,9 +306,9 @@ def read_optional_command(
 def _check_no_unknown_command(body: Mapping[str, object], besides: frozenset[str]) -> None:
     """A key that looks like a command is not ignored: it has arguments, or nearly the name."""
     for name, value in body.items():
-        near = get_close_matches(name, COMMANDS, 1, _NEARLY)
+        near = nearest(name, COMMANDS, _NEARLY)
         if name not in besides and (near or isinstance(value, dict)):
-            hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
+            hint = f"did you mean {near}?" if near else f"the commands are {', '.join(COMMANDS)}"
             raise BadRequestError(f"unknown command {name[:60]!r}: {hint}")
 
 

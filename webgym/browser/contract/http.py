@@ -6,7 +6,6 @@ meant.
 
 import asyncio
 import math
-from difflib import get_close_matches
 from typing import Annotated, TypeVar
 from urllib.parse import parse_qsl
 
@@ -14,6 +13,7 @@ import msgspec
 
 from rollgym.records.decoding import JsonDecoder
 from rollgym.servers.exchange import Answer, RefusedRequestError, json_answer
+from rollgym.suggestions import nearest
 from webgym.browser.contract.answers import (
     VIEWPORT_HEIGHT,
     VIEWPORT_WIDTH,
@@ -126,10 +126,10 @@ def read_query(query: str, kind: type[T]) -> T:
     tolerant = issubclass(kind, SessionReference)
     for name in given:
         if name not in known:
-            near = get_close_matches(name, known, 1, _NEARLY if tolerant else 0.6)
+            near = nearest(name, known, _NEARLY if tolerant else 0.6)
             if tolerant and not near:
                 continue
-            hint = f"did you mean {near[0]}?" if near else _known_arguments(known)
+            hint = f"did you mean {near}?" if near else _known_arguments(known)
             raise BadRequestError(f"unknown argument {name[:60]!r}: {hint}")
     try:
         return msgspec.convert(given, kind, strict=False)
@@ -146,9 +146,9 @@ def read_profile(body: bytes) -> SessionProfile:
         return DEFAULT_PROFILE
     known = SessionProfile.__struct_fields__
     for name in read_object(body):
-        near = [] if name in known else get_close_matches(name, known, 1, _NEARLY)
+        near = None if name in known else nearest(name, known, _NEARLY)
         if near:
-            raise BadRequestError(f"unknown key {name[:60]!r}: did you mean {near[0]}?")
+            raise BadRequestError(f"unknown key {name[:60]!r}: did you mean {near}?")
     profile = _decode(_PROFILE, body)
     profile.check()
     return profile
