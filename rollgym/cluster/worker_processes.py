@@ -47,7 +47,7 @@ from rollgym.cluster.remote_process import (
     RemoteProcess,
     Service,
 )
-from rollgym.engine import WorkItem
+from rollgym.engine import Backoff, WorkItem
 from rollgym.engine.versions import begun_after
 from rollgym.records import Failed, Failure, FailureKind, Outcome, RolloutKey, WorkerLostError
 from rollgym.servers.launch.logs import current_level, relay_record
@@ -60,8 +60,7 @@ MOST_FRUITLESS = 3
 """How many processes in a row may end without having finished an attempt."""
 ALONE_AFTER = 2
 """The number of lost processes after which a rollout runs alone."""
-FIRST_PAUSE = 0.25
-LONGEST_PAUSE = 8.0
+_PAUSES = Backoff(0.25, factor=4.0, maximum=8.0, jitter=0.0)
 
 _LOGGER = logging.getLogger(__name__)
 _LOG_LINE = msgspec.msgpack.Decoder(LogLine)
@@ -207,7 +206,7 @@ class WorkerProcesses:
                     fruitless,
                 )
                 return
-            pause = min(FIRST_PAUSE * 4 ** (fruitless - 1), LONGEST_PAUSE)
+            pause = _PAUSES.delay(fruitless, 0)
             _LOGGER.warning("%s; it is replaced in %g s", end.refused or end.reason, pause)
             await asyncio.sleep(pause)
 

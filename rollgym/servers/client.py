@@ -13,11 +13,13 @@ bounded time, and the others wait with it.
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from itertools import count
 from typing import Protocol
 
 import msgspec
 
+from rollgym.engine import Backoff
 from rollgym.records import DeadlineError, EnvironmentSessionError, RolloutError
 from rollgym.records.failure import shorten
 from rollgym.servers.context import seconds_left
@@ -30,8 +32,7 @@ EXCERPT = 500
 NO_COOKIES: Mapping[str, str] = {}
 _REJECTED = frozenset({400, 401, 403, 405, 413, 415, 422})
 """The other side rejects the request itself, and would reject it again."""
-FIRST_RETRY_PAUSE = 0.1
-LONGEST_RETRY_PAUSE = 2.0
+PAUSES = Backoff(0.1, maximum=2.0, jitter=0.0)
 
 
 class RequestHandler(Protocol):
@@ -226,16 +227,10 @@ class RecoveryWait:
 
     async def _check(self, client: ServerClient) -> None:
         deadline = asyncio.get_running_loop().time() + self._seconds
-        for pause in _pauses():
+        for number in count(1):
+            pause = PAUSES.delay(number, 0)
             if asyncio.get_running_loop().time() + pause > deadline:
                 return
             await asyncio.sleep(pause)
             if await client.any_answers():
                 return
-
-
-def _pauses() -> Iterator[float]:
-    pause = FIRST_RETRY_PAUSE
-    while True:
-        yield pause
-        pause = min(LONGEST_RETRY_PAUSE, 2 * pause)

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from rollgym.engine import Backoff
 from rollgym.records import (
     EnvironmentSessionError,
     Failure,
@@ -30,8 +31,7 @@ from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import seconds_left
 from rollgym.servers.exchange import CookieJar
 
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 30.0
+PAUSES = Backoff(1.0, maximum=30.0, jitter=0.0)
 LONGEST_WAIT = 300.0
 """The most seconds that an environment may ask to wait."""
 KEPT = "its response is kept: `rollgym reverify` can score it without calling the model"
@@ -107,7 +107,7 @@ class Verification:
         response: Mapping[str, Any] | msgspec.Raw,
     ) -> bytes:
         """The verified row. Raises a failure that is not retryable, or that of the session."""
-        loop, attempt, failure, pause = asyncio.get_running_loop(), 1, None, FIRST_PAUSE
+        loop, attempt, failure = asyncio.get_running_loop(), 1, None
         bugs: set[tuple[str, str, int]] = set()
         ends = loop.time() + 2 * self._timeout
         while True:
@@ -119,7 +119,7 @@ class Verification:
                 raise _lost(Failure.of(error), failure) from error
             except RolloutError as error:
                 failure = Failure.of(error)
-                wait = max(pause, failure.retry_after or 0.0)
+                wait = max(PAUSES.delay(attempt, 0), failure.retry_after or 0.0)
                 late = loop.time() >= ends or wait >= seconds_left(LONGEST_WAIT)
                 hopeless = not failure.retryable or failure.bug in bugs
                 if late or hopeless or attempt >= self._attempts:
@@ -130,7 +130,7 @@ class Verification:
             if failure.bug is not None:
                 bugs.add(failure.bug)
             await asyncio.sleep(wait)
-            attempt, pause = attempt + 1, min(LONGEST_PAUSE, 2 * pause)
+            attempt += 1
 
 
 def _elsewhere(client: ServerClient, jar: CookieJar, failure: Failure) -> ServerClient:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from rollgym.engine import Backoff
 from rollgym.servers.isolation.process import SessionPipes, describe_exit
 from rollgym.servers.launch.logs import relay
 from rollgym.servers.launch.records import (
@@ -32,9 +33,7 @@ from rollgym.servers.launch.records import (
 )
 from rollgym.store import RefusedError
 
-FIRST_PAUSE = 0.25
-PAUSE_GROWTH = 4.0
-LONGEST_PAUSE = 8.0
+_PAUSES = Backoff(0.25, factor=4.0, maximum=8.0, jitter=0.0)
 END_TIMEOUT = 4.0
 KILL_TIMEOUT = 1.0
 TAIL_TIMEOUT = 0.5
@@ -155,8 +154,8 @@ class ServerProcess:
 
     async def _replace(self, event: str, within: float) -> Child | None:
         while self.restarts < self._allowed:
-            pause = min(FIRST_PAUSE * PAUSE_GROWTH**self.restarts, LONGEST_PAUSE)
             self.restarts += 1
+            pause = _PAUSES.delay(self.restarts, 0)
             self.status = ServerStatus.RESTARTING
             count = f"restart {self.restarts} of {self._allowed}"
             self._announce(f"{event}\n{self._name} is restarted in {pause:g} s ({count})")

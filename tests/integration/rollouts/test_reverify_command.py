@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rollgym.engine import Backoff
 from rollgym.servers import verification
 from tests.e2e.command import Ended
 from tests.integration.rollouts.commands import REPOSITORY, Json, Workshop
@@ -234,7 +235,7 @@ def test_rollouts_that_failed_for_want_of_a_verdict_are_finished(
     judged: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the completed ones or alone, and in the state that their tools left."""
-    monkeypatch.setattr(verification, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(verification, "PAUSES", Backoff(0.001, maximum=0.004, jitter=0.0))
     (judged.folder / "resources_servers" / "other_judge" / "app.py").write_text(MOODY)
     judged.path("broken").touch()
     source = REPOSITORY / "resources_servers" / COUNTER / "data" / "example.jsonl"

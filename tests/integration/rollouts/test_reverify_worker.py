@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollgym.engine import WorkItem
+from rollgym.engine import Backoff, WorkItem
 from rollgym.records import Completed, Failed, FailureKind, Outcome, Row, Task
 from rollgym.rollouts.reverify_worker import ReverifyWorker
 from rollgym.rollouts.rows import STORED_ROLLOUTS, StoredRollout
@@ -113,7 +113,7 @@ def verified(
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(verification, "PAUSES", Backoff(0.001, maximum=0.004, jitter=0.0))
 
 
 @pytest.fixture

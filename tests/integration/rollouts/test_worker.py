@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollgym.engine import WorkItem
+from rollgym.engine import Backoff, WorkItem
 from rollgym.records import (
     AgentError,
     Completed,
@@ -200,8 +200,7 @@ class Away:
 
 @pytest.fixture(autouse=True)
 def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "FIRST_RETRY_PAUSE", 0.001)
-    monkeypatch.setattr(client_module, "LONGEST_RETRY_PAUSE", 0.004)
+    monkeypatch.setattr(client_module, "PAUSES", Backoff(0.001, maximum=0.004, jitter=0.0))
 
 
 def timed(work: Coroutine[Any, Any, None]) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollgym.engine import WorkItem
+from rollgym.engine import Backoff, WorkItem
 from rollgym.records import (
     Completed,
     Failed,
@@ -48,7 +48,7 @@ LONG, SHORT = 600.0, 4.0
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(verification, "PAUSES", Backoff(0.001, maximum=0.004, jitter=0.0))
 
 
 class Moody(Workshop):

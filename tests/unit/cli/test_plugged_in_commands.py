@@ -82,7 +82,7 @@ def test_wrong_use_is_told(points: list[EntryPoint], capsys: pytest.CaptureFixtu
     cases: list[tuple[list[str], str]] = [
         (["jugle"], "did you mean juggle?"),
         (["juggle"], "required: action"),
-        (["juggle", "begin", "--bals=3"], "did you mean --balls?"),
+        (["juggle", "begin", "--bals=3"], "did you mean '--balls'?"),
     ]
     for arguments, message in cases:
         with pytest.raises(SystemExit, match="2"):

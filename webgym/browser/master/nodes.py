@@ -10,6 +10,7 @@ that a remote one gets, so both follow one contract.
 import asyncio
 from abc import ABC, abstractmethod
 
+from rollgym.engine import Backoff
 from rollgym.servers.exchange import Answer, json_answer
 from webgym.browser.contract.answers import NodeInfo, Observe
 from webgym.browser.contract.commands import read_command, read_optional_command
@@ -32,7 +33,7 @@ from webgym.browser.contract.profile import DEFAULT_PROFILE, RECORDING_TYPES, Se
 from webgym.browser.master.registration import node_hash
 from webgym.browser.node import BrowserNode
 
-SHORTEST_COOLDOWN, LONGEST_COOLDOWN = 0.25, 10.0
+_COOLDOWN = Backoff(0.25, maximum=10.0, jitter=0.0)
 FAIR_SECONDS = 2.0
 """A node that opened no session within a shorter time is not put on cooldown."""
 CLOSE_TO_DEADLINE = 0.05
@@ -113,9 +114,8 @@ class NodeHandle(ABC):
             return
         self.open_failure = why
         if now >= self._cooldown_until:
-            cooldown = min(SHORTEST_COOLDOWN * 2**self._failures, LONGEST_COOLDOWN)
-            self._cooldown_until = now + cooldown
-            self._failures = min(self._failures + 1, 10)
+            self._failures += 1
+            self._cooldown_until = now + _COOLDOWN.delay(self._failures, 0)
 
     def opened(self) -> None:
         self._failures = 0

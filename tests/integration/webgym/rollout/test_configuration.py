@@ -98,7 +98,7 @@ def test_values_may_refer_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_cannot_be_put_together_is_refused_in_a_line() -> None:
     cases: list[tuple[str, list[str], str]] = [
-        ("rollout_trian", [], "did you mean 'rollout_train'?"),
+        ("rollout_trian", [], "did you mean rollout_train?"),
         ("nothing", [], "the configs are default, demo, rollout, rollout_test, rollout_train"),
         ("rollout", ["seed=1,2"], 'a list in brackets: "seed=[1,2]"'),
         ("rollout", ["seed"], "this is not an override"),
