@@ -26,7 +26,7 @@ help:
 	@echo 'make bench-web      measure web rollouts against two simpler ways'
 	@echo 'make bench-viewer   measure the viewer with 200,000 rollouts'
 	@echo 'make bench-model    measure the bundled language model on small web tasks'
-	@echo 'make pool-campaign  torment a pool for MINUTES=$(MINUTES): a slow trainer that dies again and again'
+	@echo 'make pool-campaign  run a pool for MINUTES=$(MINUTES) under a slow trainer that is killed again and again'
 	@echo 'make chaos          run SEEDS=$(SEEDS) simulated runs with failures and crashes'
 
 demo:
@@ -80,9 +80,9 @@ bench:
 	@scripts/setup.sh dev
 	.venv/bin/python -m benchmarks.engine
 
-bench-collect:
+bench-collect bench-tokens bench-gateway bench-browser bench-viewer: bench-%:
 	@scripts/setup.sh dev
-	.venv/bin/python -m benchmarks.collect
+	.venv/bin/python -m benchmarks.$*
 
 bench-processes:
 	@python=$$(scripts/torch_env.sh ray) && PYTHONPATH=. "$$python" -m benchmarks.processes
@@ -92,25 +92,9 @@ bench-cluster:
 	.venv/bin/python -m benchmarks.cluster
 	.venv/bin/python -m benchmarks.cluster --measure
 
-bench-tokens:
-	@scripts/setup.sh dev
-	.venv/bin/python -m benchmarks.tokens
-
-bench-gateway:
-	@scripts/setup.sh dev
-	.venv/bin/python -m benchmarks.gateway
-
-bench-browser:
-	@scripts/setup.sh dev
-	.venv/bin/python -m benchmarks.browser
-
 bench-web:
 	@scripts/setup.sh dev
 	.venv/bin/python -m benchmarks.web_rollouts
-
-bench-viewer:
-	@scripts/setup.sh dev
-	.venv/bin/python -m benchmarks.viewer
 
 bench-model:
 	@scripts/setup.sh dev
