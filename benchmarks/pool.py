@@ -83,7 +83,7 @@ class Campaign:
                 process.kill()
                 process.wait()
 
-    def torment(self, seconds: float) -> None:
+    def kill_repeatedly(self, seconds: float) -> None:
         """Start trainers and kill them, for as long."""
         end = time.monotonic() + seconds
         deaths = 0
@@ -178,7 +178,7 @@ def main() -> None:
     ):
         campaign = Campaign(Path(folder), model, given)
         with campaign.pool():
-            campaign.torment(60 * given.minutes)
+            campaign.kill_repeatedly(60 * given.minutes)
             status = ask(f"{campaign.pool_url}/status")
         _report(figures, campaign, status)
     figures.exit()

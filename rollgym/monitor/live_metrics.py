@@ -11,6 +11,7 @@ from typing import NamedTuple
 from rollgym.engine import AttemptRecorded, CollectionEnded, Coverage, Event, RolloutsReopened
 from rollgym.metrics import Metrics, Summary
 from rollgym.records import Attempt, Completed, Failed, FailureKind, RecordState, RolloutKey
+from rollgym.records.failure import cut_text
 from rollgym.records.sign import Sign, signs_among
 from rollgym.store import InputsIdentity, run_records
 
@@ -26,10 +27,7 @@ def printable_line(text: str, limit: int = LINE_LIMIT) -> str:
     """
     # A detail may have thousands of characters; those far beyond the limit are never shown.
     words = " ".join(text[: 4 * limit].split())
-    line = "".join(char if char.isprintable() else "\ufffd" for char in words)
-    if len(line) <= limit:
-        return line
-    return f"{line[: limit - 1]}…"
+    return cut_text("".join(char if char.isprintable() else "\ufffd" for char in words), limit)
 
 
 def held_line(reasons: Sequence[str]) -> str | None:

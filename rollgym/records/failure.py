@@ -309,6 +309,11 @@ def shorten(text: str, limit: int = DETAIL_LIMIT) -> str:
     return f"{text[:limit]}… ({len(text) - limit} more characters)"
 
 
+def cut_text(text: str, limit: int) -> str:
+    """At most `limit` characters, the last of them an ellipsis if the text is longer."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 def _message(exception: BaseException) -> str:
     """The exception's text, bounded and encodable, even where its `__str__` raises."""
     try:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from rollgym.monitor import printable_line
+from rollgym.records.failure import cut_text
 from rollgym.viewer.summary import FIELD_LIMIT, Scalar
 
 T = TypeVar("T")
@@ -118,7 +119,7 @@ def one_line(text: str, limit: int) -> str:
     words = " ".join(text[: 4 * limit].split())[: limit + 1]
     if not words.isprintable():
         return printable_line(words, limit)
-    return words if len(words) <= limit else f"{words[: limit - 1]}…"
+    return cut_text(words, limit)
 
 
 def short_scalars(fields: Fields, known: frozenset[str]) -> dict[str, Scalar]:

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Concatenate, ParamSpec
 import msgspec
 from msgspec import Meta
 
+from rollgym.records.failure import cut_text
 from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH
 from webgym.browser.contract.commands import Command, InteractionMode
 
@@ -171,5 +172,4 @@ def quoted(text: str) -> str:
 
 def shorten_line(text: str) -> str:
     """The text on one line, cut to a readable length."""
-    line = " ".join(text.split())
-    return line if len(line) <= EXCERPT else f"{line[: EXCERPT - 1]}…"
+    return cut_text(" ".join(text.split()), EXCERPT)

@@ -25,6 +25,7 @@ from typing import ClassVar
 
 import msgspec
 
+from rollgym.records.failure import cut_text
 from webgym.actions.space import Action
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.compact_lines import find_line, line_grammar, read_line, write_line
@@ -39,7 +40,7 @@ from webgym.context.formats import (
 )
 from webgym.context.labelled_page import LabelledPage
 from webgym.context.page_text import escape_control_tokens, escape_tags
-from webgym.context.page_view import AgentObservation, Round, cut_text, write_incidents
+from webgym.context.page_view import AgentObservation, Round, write_incidents
 from webgym.context.parsers.loose_json import Tolerances
 from webgym.context.parsers.reply import SplitReply, read_reply_with, require_reply
 from webgym.context.settings import ContextSettings

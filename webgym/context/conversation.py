@@ -18,6 +18,7 @@ a server that caches prefixes computes only the part that the window has moved o
 import re
 from collections.abc import Callable, Sequence
 
+from rollgym.records.failure import cut_text
 from webgym.context.formats import Chat, ChatImage, ChatTurn, ParsedReply, PromptFormat, chat_of
 from webgym.context.page_text import (
     CLOSING,
@@ -29,7 +30,7 @@ from webgym.context.page_text import (
     write_header,
     write_page,
 )
-from webgym.context.page_view import AgentObservation, Round, cut_text, write_incidents
+from webgym.context.page_view import AgentObservation, Round, write_incidents
 from webgym.context.parsers import parse_reply, without_thinking
 from webgym.context.prompts import system_prompt
 from webgym.context.settings import ContextSettings

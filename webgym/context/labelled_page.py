@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from rollgym.records.failure import cut_text
 from webgym.browser.contract.answers import Element
 from webgym.context.page_text import escape_tags, quote_json
-from webgym.context.page_view import AgentObservation, cut_text
+from webgym.context.page_view import AgentObservation
 from webgym.context.parsers.loose_json import ReplyError, Tolerances
 
 LABEL_CHARACTERS = 80

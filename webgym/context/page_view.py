@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from rollgym.records.failure import cut_text
 from webgym.actions.space import FULL_SCALE
 from webgym.browser.contract.answers import Element, Incident, OpenTab, Option, PageInfo, Picture
 from webgym.browser.contract.commands import InteractionMode
@@ -238,8 +239,3 @@ def _relative(href: str, base: str) -> str:
 
 def _bounded(text: str | None) -> str | None:
     return None if text is None else cut_text(text, NAME_LIMIT)
-
-
-def cut_text(text: str, limit: int) -> str:
-    """At most `limit` characters, the last of them an ellipsis if the text is longer."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

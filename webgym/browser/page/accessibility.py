@@ -29,6 +29,7 @@ from typing import TypeVar
 
 import msgspec
 
+from rollgym.records.failure import cut_text
 from webgym.browser.chromium.connection import CallError
 from webgym.browser.contract.answers import Element
 from webgym.browser.page.activity import FrameInfo
@@ -192,7 +193,7 @@ def _details(node: AxNode, name: str) -> Iterator[str]:
     if "level" in properties:
         yield f"level={properties['level']}"
     if node.role.text == "link" and properties.get("url"):
-        yield f"url={_cut(properties['url'], URL_LIMIT)}"
+        yield f"url={cut_text(properties['url'], URL_LIMIT)}"
     for state in ("checked", "expanded"):
         if state in properties:
             yield f"{state}={properties[state]}"
@@ -205,11 +206,7 @@ def _details(node: AxNode, name: str) -> Iterator[str]:
 
 def _quoted(text: str, limit: int) -> str:
     """As JSON: quotes in the text are escaped."""
-    return msgspec.json.encode(_cut(text, limit)).decode()
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return msgspec.json.encode(cut_text(text, limit)).decode()
 
 
 MOST_FRAMES = 30

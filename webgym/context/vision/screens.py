@@ -21,6 +21,7 @@ from typing import ClassVar, Literal, TypeGuard
 
 import msgspec
 
+from rollgym.records.failure import cut_text
 from webgym.actions.space import (
     FULL_SCALE,
     Action,
@@ -43,7 +44,7 @@ from webgym.context.formats import (
     chat_of,
 )
 from webgym.context.page_text import escape_tags
-from webgym.context.page_view import AgentObservation, Round, cut_text
+from webgym.context.page_view import AgentObservation, Round
 from webgym.context.parsers.loose_json import ReplyError, Tolerances
 from webgym.context.parsers.reply import SplitReply, read_reply_with, require_reply
 from webgym.context.settings import ContextSettings
