@@ -13,14 +13,15 @@ from rollgym.pool.settings import GroupFilter
 from rollgym.records.version import require_version
 
 DEFAULT_PORT = 8800
+_POOL = PoolSettings()
 
 
 class ServeSettings(AgentSettings):
     """The further options of `rollgym serve-rollouts`."""
 
-    group_size: Count = Field(8, description="rollouts of each drawn row")
+    group_size: Count = Field(_POOL.group_size, description="rollouts of each drawn row")
     order: Order = Field(
-        Order.SHUFFLE, description="order of the rows in an epoch: `shuffle` or `sequential`"
+        _POOL.order, description="order of the rows in an epoch: `shuffle` or `sequential`"
     )
     host: str = Field("127.0.0.1", description="address to listen on")
     port: Natural = Field(DEFAULT_PORT, description="port to listen on; 0: any free port")
@@ -28,18 +29,19 @@ class ServeSettings(AgentSettings):
         None, description="environment variable with the token of trainers, needed beyond loopback"
     )
     max_undelivered: Count = Field(
-        16, description="finished groups that may wait for a trainer before no more are started"
+        _POOL.max_undelivered,
+        description="finished groups that may wait for a trainer before no more are started",
     )
     max_staleness: Natural | None = Field(
-        None,
+        _POOL.max_staleness,
         description="most versions that may follow the oldest one of a delivered group (null: any)",
     )
     on_policy_change: OnPolicyChange = Field(
-        OnPolicyChange.GO_ON,
+        _POOL.on_policy_change,
         description="what becomes of running rollouts then: `go_on`, `cut` (run again) or `drop`",
     )
     first_version: Annotated[str, AfterValidator(require_version)] = Field(
-        "0", description="version of the policy until a trainer gives another one"
+        _POOL.first_version, description="version of the policy until a trainer gives another one"
     )
     equal_rewards: Literal["keep", "drop"] = Field(
         "keep", description="groups whose rewards are all equal: `keep` or `drop`"
@@ -51,13 +53,15 @@ class ServeSettings(AgentSettings):
         None, description="module:function that gets a group and returns whether to deliver it"
     )
     lease_seconds: Seconds = Field(
-        600.0, description="after this long, a group that was not acknowledged is delivered again"
+        _POOL.lease_seconds,
+        description="after this long, a group that was not acknowledged is delivered again",
     )
     max_leased: Count = Field(
-        1024, description="groups that trainers may have without having acknowledged them"
+        _POOL.max_leased,
+        description="groups that trainers may have without having acknowledged them",
     )
     max_groups: Count | None = Field(
-        None, description="end when trainers have this many groups (null: never)"
+        _POOL.max_groups, description="end when trainers have this many groups (null: never)"
     )
 
     @field_validator("group_filter")

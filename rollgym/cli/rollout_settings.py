@@ -184,10 +184,12 @@ class CompleteSettings(RolloutSettings):
     retry_failed: bool = Field(False, description="when resuming, run failed rollouts again")
     retry_omitted: bool = Field(False, description="when resuming, run omitted rollouts again")
     completion_threshold: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="share of rollouts with an outcome after which the rest may be omitted"
+        Policy().completion_threshold,
+        description="share of rollouts with an outcome after which the rest may be omitted",
     )
     completion_grace_period: NonNegativeSeconds = Field(
-        120.0, description="seconds that the remaining rollouts may take after that"
+        Policy().completion_grace_period,
+        description="seconds that the remaining rollouts may take after that",
     )
     shard: Shard | None = Field(
         None,

@@ -7,7 +7,6 @@ blocked, too.
 
 import asyncio
 import contextlib
-import importlib
 import logging
 import os
 import signal
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NoReturn, cast
 
 import msgspec
@@ -84,8 +84,7 @@ async def _connect(address: str | tuple[str, int], channel: Channel) -> None:
 async def _work(setup: Setup, link: Link) -> None:
     _search(setup.search_path)
     try:
-        module, _, name = setup.program.partition(":")
-        program = cast("Program", getattr(importlib.import_module(module), name))
+        program = cast("Program", resolve_name(setup.program))
         async with program(setup.options, link) as worker:
             await link.run(worker)
     except RefusedError as error:

@@ -10,8 +10,8 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from importlib import import_module
-from typing import Any, cast
+from pkgutil import resolve_name
+from typing import cast
 
 from rollgym.pool.book import Book
 from rollgym.pool.group_reader import GroupReader
@@ -134,13 +134,14 @@ def _in_own_thread(keep: GroupFilter, group: DeliveredGroup) -> "Future[bool]":
 
 def load_filter(name: str) -> GroupFilter:
     """The function that `module:function` names. Raises ValueError with what it must be."""
-    module_name, _, function_name = name.partition(":")
-    if not module_name or not function_name:
+    if not all(name.partition(":")):
         raise ValueError("it must name a function as module:function")
     try:
-        found: Any = getattr(import_module(module_name), function_name, None)
+        found = resolve_name(name)
     except ImportError as error:
         raise ValueError(f"it must name a module that can be imported ({error})") from error
+    except AttributeError:
+        found = None
     if not callable(found):
-        raise ValueError(f"it must name a function of {module_name}")  # noqa: TRY004
+        raise ValueError(f"it must name a function of {name.partition(':')[0]}")  # noqa: TRY004
     return cast("GroupFilter", found)

@@ -14,11 +14,11 @@ that changes nothing is repeated a few times where the server does not respond.
 MessagePack of a `StepAnswer`, and nothing of the server's JSON leaves the worker.
 """
 
-import importlib
 import os
 import time
 from collections.abc import Callable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from pkgutil import resolve_name
 from socket import socket
 from typing import Any, NoReturn, TypedDict, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -103,8 +103,7 @@ def perform(operation: str, arguments: list[Any]) -> OperationResult:
 
     A worker that runs out of memory ends, because its state is unknown.
     """
-    module, _, name = operation.partition(":")
-    function = getattr(importlib.import_module(module), name)
+    function = resolve_name(operation)
     try:
         return {"value": function(*arguments)}
     except (*WIRE_ERRORS, ServerUnreachableError) as error:

@@ -16,7 +16,6 @@ exception and a reward that is not finite are failures, never a reward.
 """
 
 import asyncio
-import importlib
 import inspect
 import math
 import sys
@@ -27,6 +26,7 @@ from contextvars import copy_context
 from functools import cache, partial
 from importlib.metadata import entry_points
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import msgspec
@@ -70,14 +70,10 @@ def find_verifier(name: str) -> Verifier:
 
 
 def _imported(name: str) -> Any:
-    module, _, path = name.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)  # the console script does not add it
-    found: Any = importlib.import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
-    return found
+    return resolve_name(name)
 
 
 def _entry_point(name: str) -> Any:

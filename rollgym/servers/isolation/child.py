@@ -19,7 +19,6 @@ worker also in a C function that never returns to Python.
 
 import ctypes
 import faulthandler
-import importlib
 import inspect
 import os
 import resource
@@ -27,6 +26,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from pkgutil import resolve_name
 from typing import Any, BinaryIO
 
 import msgspec
@@ -137,10 +137,7 @@ def _limit(memory_bytes: int | None) -> None:
 
 
 def _import(name: str) -> Function:
-    module, _, qualified_name = name.partition(":")
-    found: object = importlib.import_module(module)
-    for part in qualified_name.split("."):
-        found = getattr(found, part)
+    found: object = resolve_name(name)
     if not callable(found) or inspect.iscoroutinefunction(found):
         raise TypeError(f"{name} is not a plain function")
     return found
