@@ -22,7 +22,7 @@ from rollgym.store.journal import GroupCommit, Journal
 DELIVERIES = "deliveries.jsonl"
 
 
-class Fate(StrEnum):
+class DeliveryEvent(StrEnum):
     """What a line says."""
 
     DELIVERED = "delivered"
@@ -33,7 +33,7 @@ class Fate(StrEnum):
 class DeliveryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line: a group was delivered or acknowledged by a trainer, or dropped for a reason."""
 
-    event: Fate
+    event: DeliveryEvent
     at: float
     group: int
     trainer: str = ""

@@ -13,10 +13,10 @@ from concurrent.futures import Future
 from pkgutil import resolve_name
 from typing import cast
 
-from rollgym.pool.book import Book
 from rollgym.pool.group_reader import GroupReader
 from rollgym.pool.groups import DeliveredGroup, PoolGroup
 from rollgym.pool.settings import GroupFilter
+from rollgym.pool.state import PoolState
 
 FILTER_TIMEOUT = 60.0
 NO_REWARDS = "no_rewards"
@@ -69,7 +69,7 @@ class Filtering:
 
     def __init__(
         self,
-        book: Book,
+        state: PoolState,
         filters: Filters,
         reader: GroupReader,
         *,
@@ -77,7 +77,7 @@ class Filtering:
         decided: Callable[[], None],
     ) -> None:
         """A group that `is_refilled` is put here again. `decided` is called after each one."""
-        self._book = book
+        self._state = state
         self._filters = filters
         self._reader = reader
         self._is_refilled = is_refilled
@@ -92,7 +92,7 @@ class Filtering:
         """Filter groups until cancelled. Raises StoreError."""
         while True:
             group = await self._waiting.get()
-            if not self._book.is_filtered(group.number) and not self._is_refilled(group):
+            if not self._state.is_filtered(group.number) and not self._is_refilled(group):
                 await self._filter(group)
                 self._decided()
             self._waiting.task_done()
@@ -107,9 +107,9 @@ class Filtering:
 
         reason = await self._filters.reason_to_drop(group, read)
         if reason is None:
-            self._book.add_ready(group)
+            self._state.add_ready(group)
         else:
-            self._book.drop(group, reason)
+            self._state.drop(group, reason)
 
 
 def _in_own_thread(keep: GroupFilter, group: DeliveredGroup) -> "Future[bool]":

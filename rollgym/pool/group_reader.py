@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from rollgym.closing import Closable
-from rollgym.pool.book import Book
 from rollgym.pool.groups import DeliveredGroup, PoolGroup
 from rollgym.pool.source import GroupDraw
+from rollgym.pool.state import PoolState
 from rollgym.records import Attempt, Row, Task
 from rollgym.store import RecordLookup
 
@@ -24,11 +24,11 @@ class GroupReader(Closable):
     """Makes groups as trainers get them."""
 
     def __init__(
-        self, journal: Path, draw: GroupDraw, book: Book, row_of: RowOf, in_thread: InThread
+        self, journal: Path, draw: GroupDraw, state: PoolState, row_of: RowOf, in_thread: InThread
     ) -> None:
         self._journal = journal
         self._draw = draw
-        self._book = book
+        self._state = state
         self._row_of = row_of
         self._in_thread = in_thread
         self._records = RecordLookup()
@@ -39,7 +39,7 @@ class GroupReader(Closable):
         for group in groups:
             # Not in the thread: they may change meanwhile.
             versions, short, deliveries = (
-                self._book.versions_of(group),
+                self._state.versions_of(group),
                 group.short,
                 group.deliveries,
             )

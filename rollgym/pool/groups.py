@@ -1,7 +1,7 @@
 """A group: the rollouts of one drawn row, from their outcomes to their delivery.
 
 A group keeps the positions of its records in the journal and a few numbers of each, not the records
-themselves. So the memory of a pool is that of its groups that are not settled.
+themselves. So the memory of a pool is that of its groups that are not done.
 """
 
 from collections.abc import Iterable

@@ -8,12 +8,12 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
 
-from rollgym.pool.book import Acknowledgement, Book
+from rollgym.pool.back_pressure import BackPressure
 from rollgym.pool.delivery_log import DeliveryLog
 from rollgym.pool.group_reader import GroupReader
 from rollgym.pool.groups import DeliveredGroup, PoolGroup
-from rollgym.pool.pacing import Pacing
 from rollgym.pool.settings import PoolSettings
+from rollgym.pool.state import Acknowledgement, PoolState
 
 
 class Leasing:
@@ -21,10 +21,10 @@ class Leasing:
 
     def __init__(
         self,
-        book: Book,
+        state: PoolState,
         log: DeliveryLog,
         reader: GroupReader,
-        pacing: Pacing,
+        back_pressure: BackPressure,
         settings: PoolSettings,
         *,
         is_over: Callable[[PoolGroup], bool],
@@ -33,13 +33,13 @@ class Leasing:
     ) -> None:
         """`is_over` says of a group that none of its rollouts is reopened.
 
-        `wake` asks the pacing again for a trainer that waits. `changed` is called after groups were
+        `wake` starts groups again for a trainer that waits. `changed` is called after groups were
         leased or acknowledged.
         """
-        self._book = book
+        self._state = state
         self._log = log
         self._reader = reader
-        self._pacing = pacing
+        self._back_pressure = back_pressure
         self._settings = settings
         self._is_over = is_over
         self._wake = wake
@@ -54,7 +54,7 @@ class Leasing:
     @property
     def is_full(self) -> bool:
         """Whether trainers have as many groups as they may have without acknowledging any."""
-        return self._book.leased >= self._settings.max_leased
+        return self._state.leased >= self._settings.max_leased
 
     async def lease(
         self,
@@ -72,13 +72,13 @@ class Leasing:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait
         if restarted:
-            self._book.release(trainer)
-        self._pacing.waiting += 1
+            self._state.release(trainer)
+        self._back_pressure.waiting += 1
         try:
             while True:
                 news = self._news
                 over = has_ended()
-                lease_ends = self._book.expire(loop.time())
+                lease_ends = self._state.expire(loop.time())
                 if groups := self._deliver(trainer, most):
                     return await self._read(groups)
                 self._wake()
@@ -89,25 +89,28 @@ class Leasing:
                     async with asyncio.timeout_at(until):
                         await news.wait()
         finally:
-            self._pacing.waiting -= 1
+            self._back_pressure.waiting -= 1
 
     async def acknowledge(self, ids: Iterable[str], trainer: str) -> Acknowledgement:
-        """Settle groups of these ids; on return this is synced to disk. Raises StoreError."""
-        result = self._book.acknowledge(ids, trainer)
+        """The trainer does not need groups of these ids again. Synced to disk on return.
+
+        Raises StoreError.
+        """
+        result = self._state.acknowledge(ids, trainer)
         await self._log.sync()
         self._changed()
         return result
 
     def _deliver(self, trainer: str, most: int) -> list[PoolGroup]:
-        settings, before = self._settings, self._book.undelivered
-        groups = self._book.deliver(
+        settings, before = self._settings, self._state.undelivered
+        groups = self._state.deliver(
             trainer,
-            min(most, settings.max_leased - self._book.leased),
+            min(most, settings.max_leased - self._state.leased),
             asyncio.get_running_loop().time() + settings.lease_seconds,
             settings.max_staleness,
             self._is_over,
         )
-        if self._book.undelivered != before:
+        if self._state.undelivered != before:
             self._changed()
         return groups
 
@@ -117,6 +120,6 @@ class Leasing:
             await self._log.sync()
             return await self._reader.read(groups)
         except BaseException:
-            self._book.take_back(groups)
+            self._state.take_back(groups)
             self._changed()
             raise

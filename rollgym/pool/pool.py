@@ -3,7 +3,7 @@
 A pool is one run that grows. Its tasks are the drawn groups, and the engine collects them as those
 of any other run (`source`). When all rollouts of a group have an outcome, the filters decide
 whether it is delivered (`filters`); the trainer leases finished groups and acknowledges them
-(`leasing`). The book says which group is where (`book`). The journal is the truth about rollouts
+(`leasing`). Which group is where is in `state`. The journal is the truth about rollouts
 and the delivery log about deliveries, so the pool can be killed at any time and opened again.
 """
 
@@ -28,16 +28,16 @@ from rollgym.engine import (
 from rollgym.engine.control import POLICY, VERSION, PolicyVersion
 from rollgym.engine.status import OpenAttempt
 from rollgym.engine.work import main_error
-from rollgym.pool.book import Acknowledgement, Book
+from rollgym.pool.back_pressure import BackPressure
 from rollgym.pool.delivery_log import DeliveryLog
 from rollgym.pool.filters import Filtering, Filters
 from rollgym.pool.group_reader import GroupReader, InThread, RowOf
 from rollgym.pool.groups import DeliveredGroup, PoolGroup
 from rollgym.pool.leasing import Leasing
-from rollgym.pool.pacing import Pacing
 from rollgym.pool.settings import OnPolicyChange, PoolSettings
 from rollgym.pool.slots import Slots
 from rollgym.pool.source import GroupDraw, GroupSource
+from rollgym.pool.state import Acknowledgement, PoolState
 from rollgym.records import Task
 from rollgym.rollouts.output_row import output_row
 from rollgym.store import RunStore, StoreError, read_changes, run_records
@@ -84,13 +84,15 @@ class RolloutPool(AsyncClosable):
         self._wall_clock = wall_clock
         draw = GroupDraw.of(dataset, settings, store.seed)
         self._log = DeliveryLog(store.directory, store.disk)
-        self._book = Book(self._log, settings.group_size, wall_clock)
+        self._state = PoolState(self._log, settings.group_size, wall_clock)
         self._slots = Slots(worker, self._policy.concurrency, self.control, self._holding)
-        self._pacing = Pacing(
-            self._book, self._slots, settings.max_undelivered, settings.max_staleness
+        self._back_pressure = BackPressure(
+            self._state, self._slots, settings.max_undelivered, settings.max_staleness
         )
-        self._source = GroupSource(store, draw, self._book, self._pacing, settings.max_groups)
-        reader = GroupReader(store.journal_path, draw, self._book, row_of, in_thread)
+        self._source = GroupSource(
+            store, draw, self._state, self._back_pressure, settings.max_groups
+        )
+        reader = GroupReader(store.journal_path, draw, self._state, row_of, in_thread)
         self._reader = reader
         self._filters = Filters(
             drop_short=not settings.deliver_short,
@@ -98,17 +100,17 @@ class RolloutPool(AsyncClosable):
             own=settings.group_filter,
         )
         self._filtering = Filtering(
-            self._book,
+            self._state,
             self._filters,
             reader,
             is_refilled=self._is_refilled,
             decided=self._notify,
         )
         self._leasing = Leasing(
-            self._book,
+            self._state,
             self._log,
             reader,
-            self._pacing,
+            self._back_pressure,
             settings,
             is_over=self._is_over,
             wake=self._wake_if_idle,
@@ -135,12 +137,12 @@ class RolloutPool(AsyncClosable):
         for change in read_changes(self._store.directory):
             version = change.values.get(VERSION)
             if change.command == POLICY and isinstance(version, str):
-                self._book.add_version(version, change.time)
-        for group in self._book.load(run_records(self._store.directory)):
+                self._state.add_version(version, change.time)
+        for group in self._state.load(run_records(self._store.directory)):
             self._filtering.put(group)
-        self._store.progress.seal(self._book.is_decided)
+        self._store.progress.seal(self._state.is_decided)
         self.control.on_policy_version(self._heard_version)
-        if not len(self._book.versions):
+        if not len(self._state.versions):
             self.control.set_policy_version(self.settings.first_version)
 
     async def _run(self) -> Coverage:
@@ -221,14 +223,14 @@ class RolloutPool(AsyncClosable):
     def _heard(self, event: AttemptRecorded, last: bool) -> None:
         """A record is synced; `last` says that its group is finished."""
         attempt = event.attempt
-        self._book.note(attempt, event.offset, current=attempt.final)
-        if last and not self._book.is_filtered(attempt.task):
-            self._filtering.put(self._book.group(attempt.task))
+        self._state.note(attempt, event.offset, current=attempt.final)
+        if last and not self._state.is_filtered(attempt.task):
+            self._filtering.put(self._state.group(attempt.task))
 
     def _heard_version(self, current: PolicyVersion) -> None:
         """The policy has a new version."""
         version = current.version
-        self._book.add_version(version, current.wall)
+        self._state.add_version(version, current.wall)
         match self.settings.on_policy_change:
             case OnPolicyChange.CUT:
                 self.control.cut(self._is_older, f"the policy has version {version}")
@@ -258,13 +260,13 @@ class RolloutPool(AsyncClosable):
         return bool(self.stop.level) and group.short is not None and has_budget
 
     def _notify(self) -> None:
-        """Something has changed: trainers look again, and the source asks the pacing again."""
+        """Something has changed: trainers look again, and the source may start a group."""
         self._slots.observe()
         self._leasing.notify()
         self._source.wake()
 
     def _wake_if_idle(self) -> None:
-        """A trainer waits: the pacing always serves it where nothing runs."""
+        """A trainer waits: it is always served where nothing runs."""
         if not self._has_ended() and not self._slots.running:
             self._source.wake()
 
@@ -312,24 +314,24 @@ class RolloutPool(AsyncClosable):
 
     def status(self) -> dict[str, Any]:
         """The counts of the pool."""
-        book = self._book
+        state = self._state
         return {
             "groups": {
                 "drawn": self._source.groups,
                 "started": self._source.started,
-                **book.counts(),
+                **state.counts(),
             },
-            **book.numbers(),
+            **state.numbers(),
             "filter_errors": self._filters.errors,
             "slots": self._slots.numbers(),
             "holding": self._holding(),
-            "trainers_waiting": self._pacing.waiting,
+            "trainers_waiting": self._back_pressure.waiting,
             "stopping": bool(self.stop.level),
         }
 
     @property
     def policy_version(self) -> str:
-        return self._book.versions.current
+        return self._state.versions.current
 
     async def __aiter__(self) -> AsyncIterator[DeliveredGroup]:
         lease_seconds = self.settings.lease_seconds
@@ -349,17 +351,17 @@ class RolloutPool(AsyncClosable):
 
     def _has_delivered_all(self) -> bool:
         """Whether the last group was delivered; it need not be acknowledged."""
-        return self._has_ended() or (self._source.is_collected and not self._book.undelivered)
+        return self._has_ended() or (self._source.is_collected and not self._state.undelivered)
 
     def _holding(self) -> str | None:
         """Why free slots are not filled."""
         if self.control.holds:
             return ", ".join(self.control.holds)
         if self._leasing.is_full:
-            return f"trainers have {self._book.leased} groups and acknowledge none"
+            return f"trainers have {self._state.leased} groups and acknowledge none"
         if self._source.is_collected:
             return "every group is collected, and trainers take the last ones"
-        return self._pacing.hold()
+        return self._back_pressure.hold()
 
     def _require_running(self) -> None:
         """Raises the error that stopped the pool."""

@@ -1,8 +1,8 @@
 """The source of a pool's groups, and the run that grows by them.
 
 Groups are drawn in chunks, ahead of their start: the run grows by a chunk (see `store/growth`), and
-then its groups may start one by one, as slots become free and the pacing allows it. A pool that was
-opened again first goes on with the groups that it had drawn.
+then its groups may start one by one, as slots become free and back-pressure allows it. A pool that
+was opened again first goes on with the groups that it had drawn.
 
 Groups are numbered from 0, for ever. The row of a group depends on the seed and its number only, so
 a pool that is opened again draws the same groups. An epoch goes through every row once.
@@ -18,9 +18,9 @@ from functools import lru_cache
 from random import Random
 
 from rollgym.engine import LiveSource
-from rollgym.pool.book import Book
-from rollgym.pool.pacing import Pacing
+from rollgym.pool.back_pressure import BackPressure
 from rollgym.pool.settings import Order, PoolSettings
+from rollgym.pool.state import PoolState
 from rollgym.records import Task, derive_seed
 from rollgym.rollouts.rows import TASK_INDEX
 from rollgym.store import RunStore
@@ -89,14 +89,19 @@ class GroupSource(LiveSource):
     """Gives the groups of one pool, up to `most`, and waits for trainers after the last one."""
 
     def __init__(
-        self, store: RunStore, draw: GroupDraw, book: Book, pacing: Pacing, most: int | None
+        self,
+        store: RunStore,
+        draw: GroupDraw,
+        state: PoolState,
+        back_pressure: BackPressure,
+        most: int | None,
     ) -> None:
         self.started = 0
         """How many groups were given to the engine."""
         self._store = store
         self._draw = draw
-        self._book = book
-        self._pacing = pacing
+        self._state = state
+        self._back_pressure = back_pressure
         self._most = most
         self._wake: Callable[[], None] = lambda: None
         self._wanted = asyncio.Event()
@@ -114,32 +119,32 @@ class GroupSource(LiveSource):
     @property
     def is_collected(self) -> bool:
         """Whether no group is started any more, and the filters have decided on all."""
-        return self._has_started_all and not self._book.has_open(self._most or 0)
+        return self._has_started_all and not self._state.has_open(self._most or 0)
 
     def listen(self, more: Callable[[], None]) -> None:
         self._wake = more
 
     def wake(self) -> None:
-        """The pacing may allow another group now."""
+        """Back-pressure may allow another group now."""
         self._wake()
 
     def __iter__(self) -> Iterator[Task | None]:
         number = self.groups
         # More may be drawn than are wanted now.
-        for earlier in self._book.unfinished(min(number, self._most or number)):
-            while not self._book.has(earlier) and self._pacing.hold():
+        for earlier in self._state.unfinished(min(number, self._most or number)):
+            while not self._state.has(earlier) and self._back_pressure.hold():
                 yield None
             yield self._start(earlier)
         while self._most is None or number < self._most:
             if self.groups - number < CHUNK // 2:
                 self._wanted.set()
-            if number >= self.groups or self._pacing.hold():
+            if number >= self.groups or self._back_pressure.hold():
                 yield None
             else:
                 yield self._start(number)
                 number += 1
         self._has_started_all = True
-        while not self.is_collected or self._book.undelivered or self._book.leased:
+        while not self.is_collected or self._state.undelivered or self._state.leased:
             yield None
 
     async def keep_growing(self) -> None:
@@ -160,5 +165,5 @@ class GroupSource(LiveSource):
 
     def _start(self, number: int) -> Task:
         self.started += 1
-        self._book.group(number)
+        self._state.group(number)
         return self._draw.task(number)

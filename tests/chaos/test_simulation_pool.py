@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from rollgym.pool.book import Book
 from rollgym.pool.delivery_log import DeliveryLog
 from rollgym.pool.groups import PoolGroup
+from rollgym.pool.state import PoolState
 from tests.simulation.pool.campaign import run_pool_seeds, simulate_pool
 from tests.simulation.pool.promises import PoolViolationError
 
@@ -45,11 +45,11 @@ def test_an_answer_before_the_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_restart_that_forgets_finished_groups_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    load = Book.load
+    load = PoolState.load
 
-    def forgetful(self: Book, records: object) -> list[PoolGroup]:
+    def forgetful(self: PoolState, records: object) -> list[PoolGroup]:
         load(self, records)  # type: ignore[arg-type]
         return []
 
-    monkeypatch.setattr(Book, "load", forgetful)
+    monkeypatch.setattr(PoolState, "load", forgetful)
     assert_found("were finished and never delivered")

@@ -76,7 +76,7 @@ def _deliveries_are_synced_and_the_same(
 
 
 def _nothing_finished_is_lost(log: PoolLog, files: dict[str, bytes]) -> None:
-    """The last life settles every group that was complete before it."""
+    """In the last life, every group that was complete before it is done."""
     entries: list[dict[str, Any]] = [json.loads(x) for x in files["deliveries.jsonl"].splitlines()]
     dropped = {entry["group"] for entry in entries if entry["event"] == "dropped"}
     acknowledged = {entry["group"] for entry in entries if entry["event"] == "acknowledged"}

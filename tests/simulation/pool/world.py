@@ -206,11 +206,11 @@ class _Life:
                 return
 
     def _done(self) -> bool:
-        """In the last life: whether every group that was finished before it is settled."""
+        """In the last life: whether every group that was finished before it is done."""
         if not self._is_last or self._pool is None:
             return False
-        book: Any = self._pool._book
-        return all(book.is_settled(number) for number in self._log.finished_before_last)
+        state: Any = self._pool._state
+        return all(state.is_done(number) for number in self._log.finished_before_last)
 
 
 async def _inline(work: Callable[[], Any]) -> Any:

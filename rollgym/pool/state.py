@@ -1,11 +1,11 @@
-"""The book of a pool: which groups are open, wait for a trainer, are leased, or are settled.
+"""The state of a pool: which groups are open, wait for a trainer, are leased, or are done.
 
 A group is *open* until all its members have an outcome, *ready* when the filters let it pass,
-*leased* while a trainer has it, and *settled* when it was acknowledged or dropped. A lease that
+*leased* while a trainer has it, and *done* when it was acknowledged or dropped. A lease that
 ends without an acknowledgement makes the group ready again: delivery is at least once, with the
 same id. A group that was delivered is never dropped.
 
-The book is rebuilt from the journal and the delivery log. Leases are not kept: after a restart of
+The state is rebuilt from the journal and the delivery log. Leases are not kept: after a restart of
 the pool, every group that is not acknowledged may be delivered again.
 """
 
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from rollgym.pool.delivery_log import DeliveryEntry, DeliveryLog, Fate
+from rollgym.pool.delivery_log import DeliveryEntry, DeliveryEvent, DeliveryLog
 from rollgym.pool.groups import Member, PoolGroup, Tally
 from rollgym.pool.policy_versions import PolicyVersions
 from rollgym.records import Attempt
@@ -40,7 +40,7 @@ class Acknowledgement(NamedTuple):
     unknown: list[str]
 
 
-class Book:
+class PoolState:
     """Every change is written to the delivery log; `sync` it before anything is answered."""
 
     def __init__(self, log: DeliveryLog, size: int, wall_clock: Callable[[], float]) -> None:
@@ -73,12 +73,12 @@ class Book:
         taken: Counter[int] = Counter()
         for entry in self._log.read():
             match entry.event:
-                case Fate.DELIVERED:
+                case DeliveryEvent.DELIVERED:
                     taken[self.versions.number(entry.at)] += not delivered[entry.group]
                     delivered[entry.group] += 1
-                case Fate.ACKNOWLEDGED:
+                case DeliveryEvent.ACKNOWLEDGED:
                     self.acknowledged += self._acknowledged.add(entry.group, 0)
-                case Fate.DROPPED:
+                case DeliveryEvent.DROPPED:
                     self.reasons[entry.reason] += self._dropped.add(entry.group, 0)
         known = range(len(self.versions))
         self._taken = [taken[number] for number in known][-RECENT_VERSIONS - 1 :] or [0]
@@ -94,7 +94,7 @@ class Book:
             if delivered[number]:
                 self._again[number] = None
                 self._count_kept(group)
-        while self.is_settled(self.first_open):
+        while self.is_done(self.first_open):
             self.first_open += 1
         return [group for group in self._groups.values() if group.finished and not group.deliveries]
 
@@ -102,7 +102,7 @@ class Book:
         self, attempt: Attempt, offset: int, *, current: bool, delivered: Counter[int]
     ) -> None:
         number = attempt.task
-        if not self.is_settled(number):
+        if not self.is_done(number):
             self.note(attempt, offset, current=current)
             return
         member = Member.of(attempt, offset)
@@ -117,13 +117,13 @@ class Book:
     # Collecting.
 
     def group(self, number: int) -> PoolGroup:
-        """The group of this number, which is not settled."""
+        """The group of this number, which is not done."""
         if number not in self._groups:
             self._groups[number] = PoolGroup(number, self._size)
         return self._groups[number]
 
     def has(self, number: int) -> bool:
-        """Whether a group was started and is not settled."""
+        """Whether a group was started and is not done."""
         return number in self._groups
 
     def note(self, attempt: Attempt, offset: int, *, current: bool) -> None:
@@ -140,13 +140,13 @@ class Book:
         """The numbers before `end` of the groups that are to be collected further."""
         for number in range(self.first_open, end):
             group = self._groups.get(number)
-            if not self.is_settled(number) and not (group and group.finished):
+            if not self.is_done(number) and not (group and group.finished):
                 yield number
 
     def is_decided(self, number: int) -> bool:
-        """Whether a group stays as it is: a trainer has had it, or it is settled."""
+        """Whether a group stays as it is: a trainer has had it, or it is done."""
         group = self._groups.get(number)
-        return self.is_settled(number) if group is None else group.deliveries > 0
+        return self.is_done(number) if group is None else group.deliveries > 0
 
     def add_ready(self, group: PoolGroup) -> None:
         """A finished group may be delivered."""
@@ -154,7 +154,7 @@ class Book:
 
     def drop(self, group: PoolGroup, reason: str) -> None:
         """A finished group is not delivered. Raises StorageError."""
-        self._write(Fate.DROPPED, group.number, reason=reason)
+        self._write(DeliveryEvent.DROPPED, group.number, reason=reason)
         self._dropped.add(group.number, 0)
         self.reasons[reason] += 1
         self.dropped.groups += 1
@@ -193,7 +193,7 @@ class Book:
         for group in chosen:
             self._again.pop(group.number, None)
             self._ready.pop(group.number, None)
-            self._write(Fate.DELIVERED, group.number, trainer=trainer)
+            self._write(DeliveryEvent.DELIVERED, group.number, trainer=trainer)
             self._leases[group.number] = GroupLease(trainer, until)
             if not group.deliveries:
                 self._taken[-1] += 1
@@ -220,13 +220,13 @@ class Book:
         return min((lease.until for lease in self._leases.values()), default=None)
 
     def acknowledge(self, ids: Iterable[str], trainer: str) -> Acknowledgement:
-        """Settle groups that a trainer has had. Raises StorageError."""
+        """A trainer does not need these groups again. Raises StorageError."""
         acknowledged, unknown = [], []
         for name in dict.fromkeys(ids):
             number = _number(name)
             group = self._groups.get(number)
             if group is not None and group.deliveries:
-                self._write(Fate.ACKNOWLEDGED, number, trainer=trainer)
+                self._write(DeliveryEvent.ACKNOWLEDGED, number, trainer=trainer)
                 self._acknowledged.add(number, 0)
                 self.acknowledged += 1
                 self._leases.pop(number, None)
@@ -279,14 +279,14 @@ class Book:
         return len(self._leases)
 
     @property
-    def unsettled(self) -> int:
-        """The groups that were started or finished and are not settled."""
+    def remaining(self) -> int:
+        """The groups that were started and are not done."""
         return len(self._groups)
 
     @property
     def running(self) -> int:
         """The groups that were started and cannot be delivered yet."""
-        return self.unsettled - self.undelivered - self.leased
+        return self.remaining - self.undelivered - self.leased
 
     @property
     def taken_now(self) -> int:
@@ -334,13 +334,15 @@ class Book:
     def is_filtered(self, number: int) -> bool:
         """Whether the filters have decided on a group."""
         passed = number in self._ready or number in self._again or number in self._leases
-        return passed or self.is_settled(number)
+        return passed or self.is_done(number)
 
-    def is_settled(self, number: int) -> bool:
+    def is_done(self, number: int) -> bool:
         """Whether a group was acknowledged or dropped."""
         return self._acknowledged.has(number, 0) or self._dropped.has(number, 0)
 
-    def _write(self, event: Fate, group: int, *, trainer: str = "", reason: str = "") -> None:
+    def _write(
+        self, event: DeliveryEvent, group: int, *, trainer: str = "", reason: str = ""
+    ) -> None:
         now = self._wall_clock()
         self._log.append(
             DeliveryEntry(event=event, at=now, group=group, trainer=trainer, reason=reason)

@@ -12,29 +12,29 @@ served: it may need more groups than for the versions before.
 
 import math
 
-from rollgym.pool.book import Book
 from rollgym.pool.slots import Slots
+from rollgym.pool.state import PoolState
 
 
-class Pacing:
-    """Decides by the book. `waiting` is the number of trainers that wait for a group."""
+class BackPressure:
+    """Decides by the state of the pool. `waiting` is how many trainers wait for a group."""
 
     def __init__(
-        self, book: Book, slots: Slots, max_undelivered: int, max_staleness: int | None
+        self, state: PoolState, slots: Slots, max_undelivered: int, max_staleness: int | None
     ) -> None:
         self.waiting = 0
-        self._book = book
+        self._state = state
         self._slots = slots
         self._max_undelivered = max_undelivered
         self._max_staleness = max_staleness
 
     def hold(self) -> str | None:
         """Why no group may be started now; None where one may."""
-        book = self._book
-        undelivered = book.undelivered + max(0, book.running - self._slots.most)
+        state = self._state
+        undelivered = state.undelivered + max(0, state.running - self._slots.most)
         if undelivered >= self._max_undelivered:
             return f"{undelivered} groups wait for a trainer"
-        ahead = book.unsettled - book.leased
+        ahead = state.remaining - state.leased
         if self._max_staleness is None or (self.waiting and not ahead):
             return None
         expected = self._expected_age(ahead)
@@ -44,7 +44,7 @@ class Pacing:
 
     def _expected_age(self, ahead: int) -> int:
         """How many versions will come before a group that is started now is delivered."""
-        per_version = self._book.taken_per_version
+        per_version = self._state.taken_per_version
         if per_version is None:
             return 0
-        return (self._book.taken_now + ahead) // max(1, math.ceil(per_version))
+        return (self._state.taken_now + ahead) // max(1, math.ceil(per_version))
