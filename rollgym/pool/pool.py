@@ -141,7 +141,7 @@ class RolloutPool(AsyncClosable):
         for group in self._state.load(run_records(self._store.directory)):
             self._filtering.put(group)
         self._store.progress.seal(self._state.is_decided)
-        self.control.on_policy_version(self._heard_version)
+        self.control.on_policy_version(self._on_version)
         if not len(self._state.versions):
             self.control.set_policy_version(self.settings.first_version)
 
@@ -157,7 +157,7 @@ class RolloutPool(AsyncClosable):
                     self._policy,
                     self._observers,
                     stop=self.stop,
-                    listener=self._heard,
+                    listener=self._on_record,
                     control=self.control,
                     wall_clock=self._wall_clock,
                 )
@@ -220,14 +220,14 @@ class RolloutPool(AsyncClosable):
 
     # Collecting.
 
-    def _heard(self, event: AttemptRecorded, last: bool) -> None:
+    def _on_record(self, event: AttemptRecorded, last: bool) -> None:
         """A record is synced; `last` says that its group is finished."""
         attempt = event.attempt
         self._state.note(attempt, event.offset, current=attempt.final)
         if last and not self._state.is_filtered(attempt.task):
             self._filtering.put(self._state.group(attempt.task))
 
-    def _heard_version(self, current: PolicyVersion) -> None:
+    def _on_version(self, current: PolicyVersion) -> None:
         """The policy has a new version."""
         version = current.version
         self._state.add_version(version, current.wall)
@@ -251,7 +251,7 @@ class RolloutPool(AsyncClosable):
     def _is_refilled(self, group: PoolGroup) -> bool:
         """Whether a finished group still waits for rollouts.
 
-        An earlier process may have left refills, which run now; then the group is heard of again.
+        An earlier process may have left refills, which run now; then the group is finished again.
         While the collection stops, nothing is refilled, but the next process may do it.
         """
         if not self._is_over(group):

@@ -209,7 +209,7 @@ class PoolState:
                 self._again[group.number] = None
 
     def release(self, trainer: str) -> None:
-        """The trainer has started again and knows nothing of its groups."""
+        """The trainer has started again, without its groups."""
         leased = [number for number, lease in self._leases.items() if lease.trainer == trainer]
         self.take_back(self._groups[number] for number in leased)
 

@@ -3,7 +3,7 @@
 A wrong address, key or model name would fail every rollout of the dataset. One cheap call each
 finds it in seconds, before anything is collected:
 
-- *Model.* Its list of models. Where the list does not settle it, a request for a few tokens does:
+- *Model.* Its list of models. Where the list does not say enough, a request for a few tokens does:
   endpoints without a list, lists without the model (gateways accept names that they do not list),
   keys that may not read it.
 - *Environment.* One session for the first row that is left, which is closed again. A server that
