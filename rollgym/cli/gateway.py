@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from rollgym.cli.process import INTERRUPTED, exit_now, say
+from rollgym.cli.process import INTERRUPTED, exit_now, port_number, say
 
 DEFAULT_PORT = 8700
 _SESSIONS = 1000
@@ -30,7 +30,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     add("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     port_help = f"port to listen on (default: {DEFAULT_PORT}; 0: any free port)"
-    add("--port", type=int, default=DEFAULT_PORT, help=port_help)
+    add("--port", type=port_number, default=DEFAULT_PORT, help=port_help)
     add("--url", help="how agents reach the gateway, where that is another address")
     add(
         "--token-env",
@@ -53,11 +53,10 @@ async def _serve(arguments: Namespace) -> int:
     import asyncio  # noqa: PLC0415
 
     from rollgym.cli.found_configs import model_configuration  # noqa: PLC0415
-    from rollgym.cli.listening import listening_token  # noqa: PLC0415
+    from rollgym.cli.listening import listening_errors, listening_token  # noqa: PLC0415
     from rollgym.engine import done_before, stopping_on_signals  # noqa: PLC0415
     from rollgym.servers.gateway.open_sessions import OpenGateway  # noqa: PLC0415
     from rollgym.servers.launch.fleet import started_in_process  # noqa: PLC0415
-    from rollgym.servers.launch.records import StartError  # noqa: PLC0415
 
     token = listening_token(arguments.host, arguments.token_env)
     config, model = model_configuration(
@@ -79,13 +78,8 @@ async def _serve(arguments: Namespace) -> int:
                 token=token,
                 most_sessions=arguments.max_sessions,
             )
-            try:
+            with listening_errors("the gateway", arguments.host, arguments.port):
                 await gateway.start()
-            except OSError as error:
-                where = f"{arguments.host} port {arguments.port}"
-                raise StartError(
-                    f"the gateway cannot listen on {where} ({error.strerror}): choose --port"
-                ) from error
             async with gateway:
                 say(f"The gateway is ready at {gateway.url} until Ctrl-C")
                 await done_before(stop, servers.until_lost())

@@ -1,9 +1,12 @@
-"""The token of a command that listens on a port, from an environment variable."""
+"""Commands that listen on a port: the token of their clients, and what is wrong with the port."""
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rollgym.servers.access import is_loopback
+from rollgym.servers.launch.records import StartError
 from rollgym.store import RefusedError
 
 
@@ -23,3 +26,14 @@ def listening_token(host: str, variable: str | None) -> str | None:
             "make one with `openssl rand -hex 24`"
         )
     return token
+
+
+@contextmanager
+def listening_errors(what: str, host: str, port: int) -> Iterator[None]:
+    """Raises StartError where the block cannot listen on the port."""
+    try:
+        yield
+    except OSError as error:
+        raise StartError(
+            f"{what} cannot listen on {host} port {port} ({error.strerror}): choose --port"
+        ) from error

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from rollgym.cli.process import CRASHED, INTERRUPTED, exit_now, say, say_error
+from rollgym.cli.process import CRASHED, INTERRUPTED, exit_now, port_number, say, say_error
 
 DEFAULT_PORT = 8000
 
@@ -24,7 +24,7 @@ def configure(parser: ArgumentParser) -> None:
     template_help = "Jinja template in place of the model's own"
     add("--chat-template", type=Path, metavar="FILE", help=template_help)
     port_help = f"port to listen on (default: {DEFAULT_PORT}; 0: any free port)"
-    add("--port", type=int, default=DEFAULT_PORT, help=port_help)
+    add("--port", type=port_number, default=DEFAULT_PORT, help=port_help)
     add("--threads", type=int, default=1, help="processor threads (default: 1)")
     add("--slots", type=int, default=4, help="requests at the same time (default: 4)")
     add("--context", type=int, default=4096, help="tokens of one conversation (default: 4096)")

@@ -27,7 +27,7 @@ from rollgym.cli.collection import (
 )
 from rollgym.cli.flags import model_help, read_flags
 from rollgym.cli.found_configs import find_configuration
-from rollgym.cli.listening import listening_token
+from rollgym.cli.listening import listening_errors, listening_token
 from rollgym.cli.options import read_settings, rollout_help
 from rollgym.cli.pool_settings import ServeSettings
 from rollgym.cli.process import relative_path, say_beside, say_error
@@ -44,7 +44,6 @@ from rollgym.rollouts.output_row import output_row
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.rows import RepeatSeeds
 from rollgym.servers.http_server import listening
-from rollgym.servers.launch.records import StartError
 from rollgym.store import RunStore, StorageError, write_derived
 
 TAKES_FLAGS = True
@@ -189,12 +188,8 @@ class _Serving:
         """Answer trainers, and keep the report up to date. Raises StartError."""
         host, port = self._settings.host, self._settings.port
         server = listening(PoolServer(pool), host, port, self._token)
-        try:
+        with listening_errors("the pool", host, port):
             bound = await server.__aenter__()
-        except OSError as error:
-            raise StartError(
-                f"the pool cannot listen on {host} port {port} ({error.strerror}): choose --port"
-            ) from error
         reporting = asyncio.create_task(self._report(pool))
         say_error(f"The pool is ready at http://{host}:{bound} until Ctrl-C")
         try:
