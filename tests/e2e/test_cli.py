@@ -37,7 +37,7 @@ def test_wrong_use_ends_with_exit_status_2(capsys: pytest.CaptureFixture[str]) -
         ((), "a command is missing"),
         (("dmeo",), "did you mean demo?"),
         (("xyz",), "the commands are run, collect, "),
-        (("status", "--jsno", "run"), "did you mean --json?"),
+        (("status", "--jsno", "run"), "did you mean '--json'?"),
         (("merge", "a"), "--into"),
         (("status",), "RUN"),
     ):

@@ -24,7 +24,7 @@ from rollgym.viewer.documents.sections import (
     model_fields,
 )
 from rollgym.viewer.documents.texts import cut, names_in, value_at
-from rollgym.viewer.documents.token_map import TokenMap
+from rollgym.viewer.documents.token_map import TokenDocument, TokenMap
 from rollgym.viewer.documents.versions import version_words
 from rollgym.viewer.summary import RecordSummary
 from rollgym.viewer.values import ABSENT, fields_of, is_present, read, text_of
@@ -34,13 +34,10 @@ from rollgym.viewer.view import (
     TEXT_LIMIT,
     TURNS_LIMIT,
     FailureView,
-    RolloutDocument,
     RolloutView,
     SectionView,
     StepView,
     TimelineView,
-    TokenRun,
-    TokensView,
     TurnView,
 )
 from webgym.trajectory.plain import rollout_row
@@ -91,7 +88,7 @@ class _StepOutline(msgspec.Struct, frozen=True):
 _OUTLINE = msgspec.json.Decoder(_StepOutline)
 
 
-class TrajectoryDocument(RolloutDocument):
+class TrajectoryDocument(TokenDocument):
     """The document of a web rollout. Screenshots are separate files, not in the record."""
 
     def __init__(
@@ -193,14 +190,8 @@ class TrajectoryDocument(RolloutDocument):
             turns.append(self._reader.video_turn(video, number + len(turns), path))
         return turns
 
-    def tokens(self) -> TokensView:
-        return self._tokens.view()
-
-    def token_runs(self, branch: int, start: int, count: int) -> list[TokenRun]:
-        return self._tokens.portion(branch, start, count)
-
     @cached_property
-    def _tokens(self) -> TokenMap:
+    def token_map(self) -> TokenMap:
         found = rollout_tokens(self.raw(self._names.trajectory))
         said = [each.response for each in self._outlines if each.response is not None]
         turns = self._attempt.outcome.turns

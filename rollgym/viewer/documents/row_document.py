@@ -28,7 +28,7 @@ from rollgym.viewer.documents.sections import (
 )
 from rollgym.viewer.documents.texts import names_in, value_at
 from rollgym.viewer.documents.timeline import assign_turns, timeline_of
-from rollgym.viewer.documents.token_map import TokenMap
+from rollgym.viewer.documents.token_map import TokenDocument, TokenMap
 from rollgym.viewer.documents.turns import TextMatcher, TurnReader
 from rollgym.viewer.documents.versions import policy_turns, shown_versions
 from rollgym.viewer.source import DocumentContext
@@ -51,14 +51,12 @@ from rollgym.viewer.view import (
     SectionView,
     Text,
     TimelineView,
-    TokenRun,
-    TokensView,
     TurnView,
     UnreadableView,
 )
 
 
-class FieldsDocument(RolloutDocument):
+class FieldsDocument(TokenDocument):
     """A document over the fields of a row, which subclasses provide."""
 
     def __init__(self, context: DocumentContext, summary: RecordSummary, size: int) -> None:
@@ -144,14 +142,8 @@ class FieldsDocument(RolloutDocument):
         has_folder = self._context.images is not None
         return TurnReader(self._conversation.tool_of, has_folder=has_folder, whole=whole)
 
-    def tokens(self) -> TokensView:
-        return self._tokens.view()
-
-    def token_runs(self, branch: int, start: int, count: int) -> list[TokenRun]:
-        return self._tokens.portion(branch, start, count)
-
     @cached_property
-    def _tokens(self) -> TokenMap:
+    def token_map(self) -> TokenMap:
         named = {name: self._fields[name] for name in _WITH_TOKENS if name in self._fields}
         return TokenMap(rollout_tokens(msgspec.json.encode(named)), self._token_texts)
 

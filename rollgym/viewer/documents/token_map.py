@@ -6,6 +6,7 @@ Lengths follow from the lengths of the packed texts, so a rollout with millions 
 without unpacking any, and a portion unpacks only the turns that it shows.
 """
 
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -16,7 +17,13 @@ from rollgym.records.version import UNKNOWN, TurnVersion
 from rollgym.rollouts.token_rows import RolloutTokens
 from rollgym.viewer.documents.texts import short
 from rollgym.viewer.documents.versions import version_words
-from rollgym.viewer.view import TokenBranchView, TokenKind, TokenRun, TokensView
+from rollgym.viewer.view import (
+    RolloutDocument,
+    TokenBranchView,
+    TokenKind,
+    TokenRun,
+    TokensView,
+)
 
 MOST_BRANCHES = 1_000
 MOST_VERSIONS = 8
@@ -224,3 +231,17 @@ def _inherited(turns: Sequence[TokenTurn]) -> list[TurnVersion]:
 
 def _sent(ids: Sequence[int]) -> list[int | str]:
     return [each if each < _EXACT else str(each) for each in ids]
+
+
+class TokenDocument(RolloutDocument):
+    """A record with exact tokens, whose class makes their map when it is first needed."""
+
+    @property
+    @abstractmethod
+    def token_map(self) -> TokenMap: ...
+
+    def tokens(self) -> TokensView:
+        return self.token_map.view()
+
+    def token_runs(self, branch: int, start: int, count: int) -> list[TokenRun]:
+        return self.token_map.portion(branch, start, count)
