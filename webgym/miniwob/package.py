@@ -23,7 +23,7 @@ import msgspec
 
 from rollgym.store import RefusedError
 from rollgym.store.packages import PackageFetchError, PinnedPackage
-from rollgym.suggestions import suggestion
+from rollgym.suggestions import nearest
 
 
 class MiniWobError(RefusedError):
@@ -183,7 +183,8 @@ class Catalogue:
         """Raises MissingTaskError."""
         task = self.tasks.get(name)
         if task is None:
-            hint = suggestion(name, self.tasks)
+            close = nearest(name, self.tasks)
+            hint = f": did you mean {close}?" if close else ""
             raise MissingTaskError(f"there is no task {name[:80]!r}{hint}")
         return task
 

@@ -167,7 +167,7 @@ def test_an_enlarged_page_frames_the_page_itself(folder: Path) -> None:
 
 
 REJECTED = (
-    ("/task/click-buton", HTTPStatus.NOT_FOUND, "did you mean 'click-button'?"),
+    ("/task/click-buton", HTTPStatus.NOT_FOUND, "did you mean click-button?"),
     ("/task/..%2F..%2Fsecret", HTTPStatus.NOT_FOUND, "there is no task"),
     ("/task/click-button?seed=x", HTTPStatus.BAD_REQUEST, "the query is wrong"),
     ("/task/click-button?seed=-1", HTTPStatus.BAD_REQUEST, "the query is wrong"),
