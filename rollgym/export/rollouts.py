@@ -34,7 +34,7 @@ from rollgym.export.source import (
 from rollgym.export.staleness import RolloutVersions
 from rollgym.records import Completed, RowError
 from rollgym.records.version import VersionOrder
-from rollgym.rollouts.paths import JSONL, RUN_SUFFIX, run_beside
+from rollgym.rollouts.paths import FAILURES_END, INPUTS_END, JSONL, RUN_SUFFIX, run_beside
 from rollgym.rollouts.scored_rows import ScoredRows
 from rollgym.store.errors import storage_errors
 
@@ -191,5 +191,5 @@ def _files_in(folder: Path) -> list[Path]:
         found = [folder.with_name(f"{stem}{JSONL}"), *folder.parent.glob(f"{stem}_shard-*{JSONL}")]
     else:
         found = list(folder.glob(f"*{JSONL}"))
-    others = ("_failures", "_materialized_inputs")
-    return sorted(each for each in found if each.is_file() and not each.stem.endswith(others))
+    found = [each for each in found if each.is_file()]
+    return sorted(each for each in found if not each.stem.endswith((FAILURES_END, INPUTS_END)))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from rollgym.export.source import ExportError, RolloutPosition
-from rollgym.records.version import PolicyTurn, VersionOrder, first_uses, versions_of
+from rollgym.records.version import PolicyTurn, VersionOrder, note_first_uses, versions_of
 
 SHOWN = 8
 UNKNOWN = "policy version unknown"
@@ -69,8 +69,7 @@ class RolloutVersions:
     def add(self, turns: Iterable[PolicyTurn], started: float) -> None:
         """Add the next rollout; `started` is when its attempt began."""
         turns = tuple(turns)
-        for version, time in first_uses(turns, started).items():
-            self._first[version] = min(time, self._first.get(version, time))
+        note_first_uses(self._first, turns, started)
         versions = versions_of(turns)
         number = self._known.setdefault(versions, len(self._listed))
         if number == len(self._listed):
@@ -82,4 +81,4 @@ class RolloutVersions:
 
     def order(self) -> VersionOrder:
         """The order of all versions: without numbers, that of their first uses."""
-        return VersionOrder(sorted(self._first, key=lambda each: self._first[each]))
+        return VersionOrder.of_first_uses(self._first)

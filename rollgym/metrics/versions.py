@@ -11,7 +11,7 @@ from collections import Counter
 
 from rollgym.metrics.summary import VersionCounts, VersionSummary
 from rollgym.records import Attempt, Completed
-from rollgym.records.version import VersionOrder, first_uses, versions_of
+from rollgym.records.version import VersionOrder, note_first_uses, versions_of
 
 VERSION_LIMIT = 4096
 
@@ -34,8 +34,7 @@ class VersionTotals:
         if not any(turn.version or turn.parts for turn in turns):  # as in nearly all runs
             self._unknown_turns += len(turns)
             return
-        for version, time in first_uses(turns, attempt.started).items():
-            self._first[version] = min(time, self._first.get(version, time))
+        note_first_uses(self._first, turns, attempt.started)
         for turn in turns:
             names = set(turn.versions)
             self._turns.update(names - {""})
@@ -55,7 +54,7 @@ class VersionTotals:
         """The numbers; None where no version is known."""
         if not self._first:
             return None
-        order = VersionOrder(sorted(self._first, key=lambda each: (self._first[each], each)))
+        order = VersionOrder.of_first_uses(self._first)
         newest = order.newest
         rollouts: Counter[str] = Counter()
         staleness: Counter[int] = Counter()

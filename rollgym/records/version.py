@@ -138,6 +138,11 @@ class VersionOrder:
             return int(found[2]) if found and found[1] == self._prefix else None
         return place
 
+    @classmethod
+    def of_first_uses(cls, first: Mapping[str, float]) -> "VersionOrder":
+        """The order of versions of which each was first used at its time."""
+        return cls(sorted(first, key=lambda version: (first[version], version)))
+
     @property
     def newest(self) -> str:
         """The last version; "" without any."""
@@ -159,15 +164,13 @@ class VersionOrder:
         return max(0, place - self._places[version])
 
 
-def first_uses(turns: Iterable[PolicyTurn], began: float) -> dict[str, float]:
-    """When each version was first used in a rollout that began at this time."""
-    uses: dict[str, float] = {}
+def note_first_uses(first: dict[str, float], turns: Iterable[PolicyTurn], began: float) -> None:
+    """Note when each version was first used, with a rollout that began at this time."""
     for turn in turns:
         for version in turn.versions:
             if version:
                 used = began + (turn.start or 0.0)
-                uses[version] = min(used, uses.get(version, used))
-    return uses
+                first[version] = min(used, first.get(version, used))
 
 
 def version_text(value: object) -> str:

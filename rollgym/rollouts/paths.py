@@ -9,7 +9,8 @@ from rollgym.store.errors import storage_errors
 
 JSONL = ".jsonl"
 RUN_SUFFIX = ".run"
-_FAILURES_PART = "_failures"
+FAILURES_END, INPUTS_END = "_failures", "_materialized_inputs"
+"""The ends of the names of failed attempts and of inputs, before their suffix."""
 _SHARD_PART = re.compile(r"_shard-\d+-of-\d+$")
 
 
@@ -37,8 +38,8 @@ class RolloutPaths(NamedTuple):
         part = "" if shard == WHOLE else f"_shard-{shard.index}-of-{shard.count}"
         return cls(
             output=stem.with_name(f"{stem.name}{part}{JSONL}"),
-            failures=stem.with_name(f"{stem.name}{part}{_FAILURES_PART}{JSONL}"),
-            materialized_inputs=stem.with_name(f"{stem.name}{part}_materialized_inputs{JSONL}"),
+            failures=stem.with_name(f"{stem.name}{part}{FAILURES_END}{JSONL}"),
+            materialized_inputs=stem.with_name(f"{stem.name}{part}{INPUTS_END}{JSONL}"),
             aggregate_metrics=stem.with_name(f"{stem.name}{part}_aggregate_metrics.json"),
             run=stem.with_name(f"{stem.name}{RUN_SUFFIX}"),
         )
@@ -62,8 +63,8 @@ def run_beside(output: Path) -> Path | None:
 def rollouts_and_failures(path: Path) -> tuple[Path, Path]:
     """The files of the rollouts and of the failed attempts of a collection, from one of the two."""
     stem = path.with_suffix("").name
-    output = stem.removesuffix(_FAILURES_PART)
-    failures = path.with_name(f"{output}{_FAILURES_PART}{path.suffix}")
+    output = stem.removesuffix(FAILURES_END)
+    failures = path.with_name(f"{output}{FAILURES_END}{path.suffix}")
     return path.with_name(f"{output}{path.suffix}"), failures
 
 

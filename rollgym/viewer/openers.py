@@ -19,7 +19,14 @@ from pathlib import Path
 
 import msgspec
 
-from rollgym.rollouts.paths import JSONL, RUN_SUFFIX, RolloutPaths, run_beside
+from rollgym.rollouts.paths import (
+    FAILURES_END,
+    INPUTS_END,
+    JSONL,
+    RUN_SUFFIX,
+    RolloutPaths,
+    run_beside,
+)
 from rollgym.store import StoreError, inputs_path, journal_paths
 from rollgym.store.errors import storage_errors
 from rollgym.store.layout import INPUTS, MANIFEST, OPENING_LOCK
@@ -40,7 +47,7 @@ MOST_SOURCES = 200
 MOST_FILES = 20_000
 """Names of a folder that are read at most."""
 _LONGEST_ID = 80
-_FAILURES, _INPUTS = f"_failures{JSONL}", f"_materialized_inputs{JSONL}"
+_FAILURES, _INPUTS = f"{FAILURES_END}{JSONL}", f"{INPUTS_END}{JSONL}"
 _PACKED = frozenset((".gz", ".zst", ".xz", ".bz2", ".lz4", ".zip"))
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9._-]+")
 _log = logging.getLogger(__name__)
