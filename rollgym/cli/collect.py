@@ -6,14 +6,13 @@ before anything is started.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from rollgym.cli.agent_command import prepare_agents
 from rollgym.cli.collection import run_collection
-from rollgym.cli.flags import model_help, read_flags
-from rollgym.cli.found_configs import find_configuration
-from rollgym.cli.options import read_settings, rollout_help
+from rollgym.cli.flags import model_help
+from rollgym.cli.found_configs import read_command
+from rollgym.cli.options import rollout_help
 from rollgym.cli.process import run_override_command
 from rollgym.cli.rollout_settings import CollectSettings
 from rollgym.cli.summary import ResumeOptions
@@ -63,10 +62,7 @@ def help_text() -> str:
 
 
 def run(arguments: Sequence[str]) -> int:
-    flags = read_flags(CollectSettings, arguments)
-    names, example = flags.names(CollectSettings), FLAG_EXAMPLE if flags.used else EXAMPLE
-    configuration = find_configuration(flags, Path.cwd())
-    settings = read_settings(CollectSettings, configuration.options(), example, names)
+    settings, configuration, names = read_command(CollectSettings, arguments, EXAMPLE, FLAG_EXAMPLE)
     command = prepare_agents(settings, configuration, names, settings.num_repeats or 1)
     cluster = settings.cluster
     return run_collection(

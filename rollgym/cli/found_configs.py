@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from rollgym.cli.flags import (
@@ -23,8 +23,10 @@ from rollgym.cli.flags import (
     RESOURCES_SERVER,
     FlagArguments,
     quoted,
+    read_flags,
 )
-from rollgym.cli.rollout_settings import SettingsError
+from rollgym.cli.options import OptionNames, read_settings
+from rollgym.cli.rollout_settings import RolloutSettings, SettingsError
 from rollgym.servers.config.layers import described_in
 from rollgym.servers.config.loading import Configuration, RunConfig
 from rollgym.servers.config.plugins import implementations, known_configs, plugin_roots
@@ -32,6 +34,7 @@ from rollgym.servers.config.problems import Settings
 from rollgym.servers.server import ServerKind
 from rollgym.suggestions import suggestion
 
+T = TypeVar("T", bound=RolloutSettings)
 BASE_URL = "policy_base_url"
 _CONFIG_PATHS = "config_paths"
 _OPENAI = "api.openai.com"
@@ -45,7 +48,20 @@ class _FoundServer(NamedTuple):
     config: str
 
 
-def find_configuration(arguments: FlagArguments, cwd: Path) -> Configuration:
+def read_command(
+    model: type[T], arguments: Sequence[str], example: str, flag_example: str | None = None
+) -> tuple[T, Configuration, OptionNames]:
+    """The settings of a command, its configuration, and how messages name its options.
+
+    `flag_example` is a correct command with flags. Raises ConfigError, SettingsError.
+    """
+    flags = read_flags(model, arguments)
+    names, configuration = flags.names(model), _find_configuration(flags, Path.cwd())
+    shown = flag_example if flag_example and flags.used else example
+    return read_settings(model, configuration.options(), shown, names), configuration, names
+
+
+def _find_configuration(arguments: FlagArguments, cwd: Path) -> Configuration:
     """The configuration of a command, with the files that its flags imply.
 
     Raises ConfigError, SettingsError.

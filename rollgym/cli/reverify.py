@@ -8,12 +8,10 @@ only work.
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from rollgym.cli.collection import Collecting, run_collection
-from rollgym.cli.flags import read_flags
-from rollgym.cli.found_configs import find_configuration
-from rollgym.cli.options import read_settings, rollout_help
+from rollgym.cli.found_configs import read_command
+from rollgym.cli.options import rollout_help
 from rollgym.cli.rollout_settings import ReverifySettings
 from rollgym.cli.summary import ResumeOptions, format_count
 from rollgym.engine import Worker
@@ -43,10 +41,7 @@ def help_text() -> str:
 
 
 def run(arguments: Sequence[str]) -> int:
-    flags = read_flags(ReverifySettings, arguments)
-    names = flags.names(ReverifySettings)
-    configuration = find_configuration(flags, Path.cwd())
-    settings = read_settings(ReverifySettings, configuration.options(), EXAMPLE, names)
+    settings, configuration, names = read_command(ReverifySettings, arguments, EXAMPLE)
     servers = find_servers(configuration)
     stored = StoredRollouts(settings.input_jsonl_fpath, settings.limit, servers.agents)
     if stored.unverified:

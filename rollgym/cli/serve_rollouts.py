@@ -9,7 +9,6 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,10 +24,10 @@ from rollgym.cli.collection import (
     require_safe_output,
     working,
 )
-from rollgym.cli.flags import model_help, read_flags
-from rollgym.cli.found_configs import find_configuration
+from rollgym.cli.flags import model_help
+from rollgym.cli.found_configs import read_command
 from rollgym.cli.listening import listening_errors, listening_token
-from rollgym.cli.options import read_settings, rollout_help
+from rollgym.cli.options import rollout_help
 from rollgym.cli.pool_settings import ServeSettings
 from rollgym.cli.process import relative_path, say_beside, say_error
 from rollgym.cli.summary import ResumeOptions, format_count, summary_lines
@@ -81,10 +80,7 @@ def help_text() -> str:
 
 
 def run(arguments: Sequence[str]) -> int:
-    flags = read_flags(ServeSettings, arguments)
-    names = flags.names(ServeSettings)
-    configuration = find_configuration(flags, Path.cwd())
-    settings = read_settings(ServeSettings, configuration.options(), EXAMPLE, names)
+    settings, configuration, names = read_command(ServeSettings, arguments, EXAMPLE)
     token = listening_token(settings.host, settings.token_env)
     command = prepare_agents(settings, configuration, names)
     options = ResumeOptions.of(names)
