@@ -82,6 +82,8 @@ class DevToolsConnection:
 
     def __init__(self, incoming_fd: int, outgoing_fd: int) -> None:
         self._fds: tuple[int, ...] = (incoming_fd, outgoing_fd)
+        self.received = 0
+        """How many messages have come from the browser."""
         self._number = 0
         self._pending: dict[int, _PendingCall] = {}
         self._late: dict[int, Callable[[msgspec.Raw], None]] = {}
@@ -188,6 +190,7 @@ class DevToolsConnection:
         return self._number
 
     def _receive(self, message: bytes) -> None:
+        self.received += 1
         envelope = self._read(message)
         if envelope is None:
             return

@@ -2,8 +2,8 @@
 
 *The HAR* (HTTP Archive 1.2) lists the requests of all tabs with their headers and times, without
 bodies. *The video* is an animated WebP, which every browser shows: the current tab is captured
-twice a second, and frames that do not differ are kept once. Both are bounded; what is beyond is
-left out.
+twice a second, less often on a busy machine, and frames that do not differ are kept once. Both are
+bounded; what is beyond is left out.
 """
 
 import asyncio
@@ -22,6 +22,9 @@ from webgym.browser.page.tab import Tab
 
 MOST_REQUESTS = 5000
 FRAME_SECONDS = 0.5
+PAUSE_PER_CAPTURE = 9
+"""A frame that took long is followed by a pause of this many times as long. So a recording uses a
+tenth of the time of its session at most, also where many are recorded on a busy machine."""
 CAPTURE_SECONDS = 3.0
 LARGEST_VIDEO = 32 * 2**20
 QUALITY = 60
@@ -173,9 +176,11 @@ class VideoRecorder:
         return await asyncio.to_thread(animated_webp, frames, self._size)
 
     async def _record(self) -> None:
+        now = asyncio.get_running_loop().time
         while True:
+            began = now()
             await self._capture()
-            await asyncio.sleep(FRAME_SECONDS)
+            await asyncio.sleep(max(FRAME_SECONDS, PAUSE_PER_CAPTURE * (now() - began)))
 
     async def _capture(self) -> None:
         tab, now = self._current(), asyncio.get_running_loop().time()

@@ -1,8 +1,10 @@
 """One browser of a pool: its slots, its state, and the check of its health.
 
-A browser hangs when its main process does not answer. It also hangs when the main process answers
-but pages are no longer drawn, because another of its processes is stuck. Sessions notice that: they
-count observations that failed even on an empty page (`Targets.failed_observations`).
+A browser hangs when its main process neither answers nor sends anything else; one that still sends
+messages is only busy, and to end it would make a busy machine busier. It also hangs when the main
+process answers but pages are no longer drawn, because another of its processes is stuck. Sessions
+notice that: they count observations that failed even on an empty page
+(`Targets.failed_observations`).
 """
 
 import asyncio
@@ -107,18 +109,19 @@ class PooledBrowser:
             if self.chromium.targets.failed_observations >= _FAILED_OBSERVATIONS_TO_HANG:
                 detail = f"browser {self.chromium.pid} no longer draws pages"
                 return BrowserEnd(EndReason.HUNG, detail)
-            missed = (
-                0 if await self._answers(settings.ping_timeout / _PINGS_TO_HANG) else missed + 1
-            )
+            lives = await self._lives(settings.ping_timeout / _PINGS_TO_HANG)
+            missed = 0 if lives else missed + 1
             if missed == _PINGS_TO_HANG and not closed.done():
                 silence = f"did not answer for {settings.ping_timeout:g} s"
                 return BrowserEnd(EndReason.HUNG, f"browser {self.chromium.pid} {silence}")
 
-    async def _answers(self, seconds: float) -> bool:
+    async def _lives(self, seconds: float) -> bool:
+        """Whether it answers in time, or at least sends other messages meanwhile."""
+        received = self.chromium.connection.received
         try:
             await self.chromium.ping(asyncio.get_running_loop().time() + seconds)
         except TimeoutError:
-            return False
+            return self.chromium.connection.received > received
         except ConnectionClosedError:
             pass
         return True

@@ -47,6 +47,29 @@ def test_a_browser_that_dies_or_hangs_is_replaced_and_other_sessions_do_not_noti
     run(scenario)
 
 
+def test_a_browser_that_is_only_busy_is_not_ended(folder: Path) -> None:
+    """It sends messages, though the answers to pings are late."""
+
+    async def scenario() -> None:
+        async with pooled(**QUICK | {"ping_timeout": 0.4}) as pools:
+            (session,) = await pools.open()
+            (browser,) = pools.browsers
+            pings = 0
+
+            async def late(deadline: float) -> None:
+                nonlocal pings
+                pings += 1
+                assert await session.evaluate("7") == 7
+                raise TimeoutError(deadline)
+
+            browser.chromium.ping = late  # type: ignore[method-assign]
+            await until(lambda: pings > 5, "it was asked often enough")
+            assert not session.lost.done()
+            assert pools.browsers == [browser]
+
+    run(scenario)
+
+
 def test_a_browser_that_no_longer_draws_pages_is_replaced(folder: Path) -> None:
     async def scenario() -> None:
         async with pooled(**QUICK) as pools:
