@@ -16,7 +16,7 @@ the order of adding.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
 from math import inf
 from typing import Generic, Protocol, TypeVar
 
@@ -186,8 +186,10 @@ class ByName(Generic[StatisticT]):
         self._make = make
         self._by_name: dict[str, StatisticT] = {}
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._by_name
+    @property
+    def names(self) -> KeysView[str]:
+        """The names that are kept."""
+        return self._by_name.keys()
 
     def add(self, numbers: Mapping[str, float]) -> None:
         for name, value in numbers.items():

@@ -116,15 +116,19 @@ class ActiveTime:
     takes 350 kB.
     """
 
-    __slots__ = ("_hours",)
+    __slots__ = ("_hours", "_latest")
 
     def __init__(self) -> None:
         self._hours: dict[int, int] = {}
+        self._latest = (0, -1)
 
     def mark(self, started: float, seconds: float) -> None:
         """Mark every whole second that [started, started + seconds] touches."""
         first = floor(started)
         last = max(first, floor(started + min(seconds, LONGEST_ATTEMPT)))
+        if (first, last) == self._latest:  # as for most of many short attempts
+            return
+        self._latest = (first, last)
         first_hour, first_bit = divmod(first, _HOUR)
         last_hour, last_bit = divmod(last, _HOUR)
         for hour in range(first_hour, last_hour + 1):

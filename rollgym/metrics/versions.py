@@ -31,7 +31,9 @@ class VersionTotals:
     def add(self, attempt: Attempt) -> None:
         """Count the turns of an attempt."""
         turns = attempt.outcome.turns
-        if not any(turn.version or turn.parts for turn in turns):  # as in nearly all runs
+        if not turns:  # as in nearly all runs
+            return
+        if not any(turn.version or turn.parts for turn in turns):
             self._unknown_turns += len(turns)
             return
         note_first_uses(self._first, turns, attempt.started)

@@ -7,7 +7,7 @@ entries of finished groups go to a temporary file, so that only open groups take
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from struct import Struct
@@ -21,6 +21,7 @@ from rollgym.metrics.aggregate import AgentMetrics, numbers_of
 from rollgym.records import NOTHING, AgentError, Attempt, Completed, RolloutError, Task
 from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.rollouts import rows
+from rollgym.rollouts.output_row import result_fields
 from rollgym.servers.client import ServerClient
 from rollgym.store import TaskLookup, inputs_path, journal_paths, read_records, write_derived
 from rollgym.store.disk import BUFFER
@@ -31,7 +32,7 @@ Clients = Callable[[str], ServerClient]
 HoldsTask = Callable[[int], bool]
 MetricsRow = dict[str, Any]
 _FIELDS = JsonDecoder(dict[str, msgspec.Raw])
-_VALUE = JsonDecoder()
+_OBJECT = JsonDecoder(dict[str, Any])
 _NOT_NUMBERS = b'"n[{'
 """The first characters of values that are not numbers."""
 _FIRST_BYTE = Struct("B").unpack_from
@@ -79,13 +80,15 @@ class DefaultMetrics(Closable):
         self._counted: dict[int, int] = {}
         self._groups = TemporaryFile(buffering=BUFFER)  # noqa: SIM115 - closed with the object
 
-    def add(self, task: Task, attempt: Attempt) -> None:
-        """Count a completed rollout."""
+    def add(
+        self, task: Task, attempt: Attempt, result: Mapping[str, msgspec.Raw] | None = None
+    ) -> None:
+        """Count a completed rollout; `result` are its `result_fields` where they are known."""
         agent = rows.agent_name(task.row)
         metrics = self._metrics.get(agent)
         if metrics is None:
             metrics = self._metrics[agent] = AgentMetrics()
-        numbers, success = _numbers(task, attempt)
+        numbers, success = _numbers(task, attempt, result or result_fields(attempt))
         metrics.add_numbers(attempt.task, numbers, success=success)
         counted = self._counted.pop(attempt.task, 0) + 1
         if counted < attempt.repeats:
@@ -219,21 +222,23 @@ def completed_attempts(directory: Path, holds: HoldsTask) -> Iterator[Attempt]:
             yield attempt
 
 
-def _numbers(task: Task, attempt: Attempt) -> tuple[dict[str, float], bool]:
+def _numbers(
+    task: Task, attempt: Attempt, result: Mapping[str, msgspec.Raw]
+) -> tuple[dict[str, float], bool]:
     """The numbers of a completed rollout's `metrics_row`, and whether it succeeded."""
     outcome = attempt.outcome
     if not isinstance(outcome, Completed):
         raise TypeError(f"{attempt.key} is not completed")
-    fields = {**task.row.fields, **_FIELDS.decode(outcome.result)}
+    fields = {**task.row.fields, **result}
     response = fields.pop(rows.RESPONSE, None)
-    row: dict[str, object] = {
-        name: _read(raw) for name, raw in fields.items() if _FIRST_BYTE(raw)[0] not in _NOT_NUMBERS
+    found: dict[str, object] = {
+        name: raw for name, raw in fields.items() if _FIRST_BYTE(raw)[0] not in _NOT_NUMBERS
     }
-    row[rows.REWARD], row[rows.SUCCESS] = outcome.reward, outcome.succeeded
+    found[rows.REWARD], found[rows.SUCCESS] = outcome.reward, outcome.succeeded
     usage = NOTHING if response is None else _SPENT.decode(response).usage
     if usage:
-        row[rows.RESPONSE] = {"usage": _read(usage)}
-    return numbers_of(row), outcome.succeeded
+        found[rows.RESPONSE] = {"usage": usage}
+    return numbers_of(_readable_values(found)), outcome.succeeded
 
 
 def metrics_row(task: Task, attempt: Attempt) -> MetricsRow:
@@ -256,12 +261,16 @@ def metrics_row(task: Task, attempt: Attempt) -> MetricsRow:
     }
     if "usage" in response:
         row[rows.RESPONSE] = {"usage": response["usage"]}
+    return _readable_values(row)
+
+
+def _readable_values(fields: dict[str, object]) -> MetricsRow:
+    """The values of fields, without those that cannot be read, such as a number out of range."""
     try:
-        values: MetricsRow = decode_json(msgspec.json.encode(row))
+        return _OBJECT.decode(msgspec.json.encode(fields))
     except (msgspec.DecodeError, RecursionError):
-        readable = {name: raw for name, raw in row.items() if _is_readable(raw)}
-        values = decode_json(msgspec.json.encode(readable))
-    return values
+        readable = {name: raw for name, raw in fields.items() if _is_readable(raw)}
+        return _OBJECT.decode(msgspec.json.encode(readable))
 
 
 def _is_readable(raw: object) -> bool:
@@ -270,14 +279,6 @@ def _is_readable(raw: object) -> bool:
     except (msgspec.DecodeError, RecursionError):
         return False
     return True
-
-
-def _read(raw: msgspec.Raw) -> object:
-    """A value; None for one that cannot be read, such as a number out of range."""
-    try:
-        return _VALUE.decode(raw)
-    except msgspec.DecodeError:
-        return None
 
 
 def _document(entries: Iterable[_AgentEntry]) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from rollgym.closing import Closable
 from rollgym.engine import AttemptRecorded, Event
 from rollgym.records import Attempt, Completed, Failed, Task
 from rollgym.rollouts.aggregate import DefaultMetrics, HoldsTask, completed_attempts
-from rollgym.rollouts.output_row import failure_row, input_row, output_row
+from rollgym.rollouts.output_row import failure_row, input_row, output_row, result_fields
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.rows import STORED_ROLLOUTS, RepeatSeeds, without_fields
 from rollgym.store import (
@@ -30,6 +30,7 @@ from rollgym.store import (
 
 WRITE_TIMEOUT = 60.0
 _BATCH = 256
+_STORED_ROLLOUTS = STORED_ROLLOUTS.encode()
 
 
 class RolloutFiles(Closable):
@@ -127,8 +128,9 @@ class RolloutFiles(Closable):
         return self._tasks.task(attempt.task), attempt
 
     def _counted_line(self, task: Task, attempt: Attempt) -> bytes:
-        self._metrics.add(task, attempt)
-        return output_row(task, attempt, self._seeds).raw + b"\n"
+        result = result_fields(attempt)
+        self._metrics.add(task, attempt, result)
+        return output_row(task, attempt, self._seeds, result).raw + b"\n"
 
     def _output_line(self, attempt: Attempt) -> bytes:
         return output_row(self._tasks.task(attempt.task), attempt, self._seeds).raw + b"\n"
@@ -138,7 +140,10 @@ class RolloutFiles(Closable):
 
     def _task_lines(self) -> Iterator[bytes]:
         for task in self._own_tasks():
-            yield without_fields(task.row, (STORED_ROLLOUTS,)).raw + b"\n"
+            row = task.row
+            if _STORED_ROLLOUTS in row.raw:  # nearly no row has it: most need not be decoded
+                row = without_fields(row, (STORED_ROLLOUTS,))
+            yield row.raw + b"\n"
 
     def _rollout_lines(self) -> Iterator[bytes]:
         for task in self._own_tasks():

@@ -150,12 +150,12 @@ class _TaskTable:
 
     def numbers(self) -> Iterator[int]:
         """The index of each task: its own, or the next one that no row has."""
-        free = 0
+        free, some_numbered = 0, len(self.numbered) > 0
         for own in self._indexes:
             if own != _NO_INDEX:
                 yield own
                 continue
-            while self.numbered.has(free):
+            while some_numbered and self.numbered.has(free):
                 free += 1
             yield free
             free += 1
@@ -210,11 +210,15 @@ class _FirstReading:
         except RowError as error:
             yield str(error)
             return
-        problems = [
-            *params_problems(row, seeded=self._settings.seeded),
-            *self._agent_problems(row),
-            *index_problems(row),
-        ]
+        problems = list(params_problems(row, seeded=self._settings.seeded))
+        agent = ""
+        try:
+            agent = rows.requested_agent(row) or self._settings.agent_name or ""
+        except RowError as error:
+            problems.append(str(error))
+        else:
+            problems += self._agent_problems(agent)
+        problems += index_problems(row)
         if problems:
             yield from problems
             return
@@ -223,11 +227,11 @@ class _FirstReading:
         if isinstance(place, str):
             yield place
             return
-        self._table.agents.add(self._agent(row))
+        self._table.agents.add(agent)
         if place < len(self._table.offsets):
-            self._table.repeats[place] += self._repeats(row)
+            self._table.repeats[place] += self._repeats(agent)
         else:
-            self._table.add(line.offset, self._repeats(row), index)
+            self._table.add(line.offset, self._repeats(agent), index)
 
     def _place(self, content: bytes, index: int | None, again: BinaryIO) -> int | str:
         """The place of the row's task in the table, or the problem with its index."""
@@ -260,26 +264,18 @@ class _FirstReading:
     def _content_at(self, place: int, again: BinaryIO, *, seeded: bool) -> Row:
         return _content(row_at(again, self._table.offsets[place]), seeded=seeded)
 
-    def _agent(self, row: Row) -> str:
-        return rows.requested_agent(row) or self._settings.agent_name or ""
-
-    def _agent_problems(self, row: Row) -> Iterator[str]:
-        try:
-            name = self._agent(row)
-        except RowError as error:
-            yield str(error)
-            return
+    def _agent_problems(self, name: str) -> Iterator[str]:
         known = self._settings.agents
         if not name:
             yield f"the row has no {rows.AGENT}.name, and the command names no agent"
         elif known is not None and (problem := agent_problem(name, known)):
             yield problem
 
-    def _repeats(self, row: Row) -> int:
+    def _repeats(self, agent: str) -> int:
         repeats = self._settings.num_repeats
         if isinstance(repeats, int):
             return repeats
-        return repeats.get(self._agent(row), repeats.get(DEFAULT_REPEATS, 1))
+        return repeats.get(agent, repeats.get(DEFAULT_REPEATS, 1))
 
     def _report(self) -> str:
         more = self._bad_rows - SHOWN_BAD_ROWS

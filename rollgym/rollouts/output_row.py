@@ -37,20 +37,34 @@ def added_fields(sent: Row, answered: Row) -> dict[str, msgspec.Raw]:
     A verifier may write an input field in another form (`1` for `1.0`, other spaces): that is the
     same value, and is not kept twice. It cannot change the task and its parameters.
     """
+    given = sent.fields
     return {
         name: raw
         for name, raw in answered.fields.items()
-        if name not in _INPUT_ONLY and not same_value(sent.fields.get(name), raw)
+        if name not in _INPUT_ONLY and not (name in given and same_value(given[name], raw))
     }
 
 
-def output_row(task: Task, attempt: Attempt, seeds: rows.RepeatSeeds | None = None) -> Row:
-    """The row of a completed rollout: its input row and its results."""
+def result_fields(attempt: Attempt) -> Mapping[str, msgspec.Raw]:
+    """The fields of a recorded result, for the functions that write something about it."""
+    return _FIELDS.decode(attempt.outcome.result)
+
+
+def output_row(
+    task: Task,
+    attempt: Attempt,
+    seeds: rows.RepeatSeeds | None = None,
+    result: Mapping[str, msgspec.Raw] | None = None,
+) -> Row:
+    """The row of a completed rollout: its input row and its results.
+
+    `result` are its `result_fields`, for a caller that has them.
+    """
     outcome = attempt.outcome
     if not isinstance(outcome, Completed):
         raise TypeError(f"{attempt.key} is not completed")
     row, changes = _changes(task, attempt.repeat, seeds)
-    added = _FIELDS.decode(outcome.result)
+    added = dict(result or result_fields(attempt))
     raw_response = added.pop(rows.RESPONSE, None)
     response = Response.of(_OBJECT.decode(raw_response) if raw_response else {})
     transcript = chat_transcript(response.output)
@@ -143,8 +157,8 @@ def _numbers(
 ) -> dict[str, Any]:
     """Our part of the metadata of a completed rollout."""
     return {
-        "reasoning_steps": sum(entry["role"] == "assistant" for entry in transcript),
-        "tool_calls_made": sum(len(entry.get("tool_calls", ())) for entry in transcript),
+        "reasoning_steps": [entry["role"] for entry in transcript].count("assistant"),
+        "tool_calls_made": sum([len(entry.get("tool_calls", ())) for entry in transcript]),
         "verification_score": _score(added, outcome.reward),
         "attempts": attempt.attempt,
         "started": attempt.started,

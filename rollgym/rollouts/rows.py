@@ -14,6 +14,7 @@ ones. Runs of earlier versions have it there, and keep it when they are continue
 """
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -67,6 +68,7 @@ METADATA_NAMES = frozenset(
 )
 """Our keys of `metadata`."""
 
+_OF_ROLLOUTS = frozenset((RESPONSE, REWARD, ROLLOUT_INDEX))
 ADD_SEED = "num_repeats_add_seed"
 """The setting of a run that gives every repeat a sampling seed: where it is, or true in runs of
 earlier versions."""
@@ -162,7 +164,7 @@ def metadata_fields(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[
 
 def is_rollout(row: Row) -> bool:
     """Whether a row is the result of a collection, and not only a task."""
-    return not {RESPONSE, REWARD, ROLLOUT_INDEX} - row.fields.keys()
+    return row.fields.keys() >= _OF_ROLLOUTS
 
 
 def without_results(row: Row) -> Row:
@@ -186,7 +188,16 @@ def without_results(row: Row) -> Row:
 
 def requested_agent(row: Row) -> str | None:
     """The agent that an input row names; None where the command decides. Raises RowError."""
-    reference = row.get(AGENT, object)
+    raw = row.fields.get(AGENT)
+    return None if raw is None else _named_agent(bytes(raw))
+
+
+@lru_cache(maxsize=1024)  # a run has few agents, and asks for them several times a rollout
+def _named_agent(reference_json: bytes) -> str | None:
+    try:
+        reference = decode_json(reference_json)
+    except msgspec.DecodeError as error:
+        raise RowError(f"field {AGENT!r}: {error}") from error
     name = reference.get("name") if isinstance(reference, dict) else reference
     if name is not None and not isinstance(name, str):
         raise RowError(f"{AGENT}.name must be a text")

@@ -78,12 +78,11 @@ class _TaskNumbers:
         """The entry of the task: its index, its number of rollouts, and the statistics of those
         fields that are kept over all tasks."""
         entry: dict[str, float] = {TASK_INDEX: task, ROLLOUTS: self._rollouts}
-        for name in sorted(self._values):
-            if name not in fields:
-                continue
+        for name in sorted(self._values.keys() & fields.names):
             values = self._values[name]
-            if isfinite(values[0]) and values.count(values[0]) == len(values):
-                add_constant(entry, name, values[0])
+            first = values[0]
+            if isfinite(first) and (len(values) == 1 or values.count(first) == len(values)):
+                add_constant(entry, name, first)
             else:
                 FieldStatistics.of(values).add_to(entry, name)
         return entry
