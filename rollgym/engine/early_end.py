@@ -135,7 +135,8 @@ class EarlyEnd:
     def note_attempt(self, outcome: Outcome) -> None:
         """Count what an attempt used."""
         self.budget.note(outcome)
-        self._check_budget()
+        if self.budget.reason:
+            self._check_budget()
 
     def note_outcome(self, outcome: Outcome) -> None:
         """Look for failures that repeat, in the outcome of a rollout."""

@@ -77,6 +77,7 @@ class Recorder:
         self._observers = observers
         self._counted = counted
         self._listener = listener
+        self._watched = bool(observers) or listener is not None
         self._unsynced: deque[_UnsyncedRecord] = deque()
         self._latest = _LatestRecords()
         store.commit.on_durable(self._acknowledge)
@@ -109,7 +110,7 @@ class Recorder:
             written = self._store.append(attempt)
         attempt = written.attempt
         whole = WholeRecord(item.task, attempt)
-        if self._observers or self._listener:
+        if self._watched:
             self._latest.keep(whole, written.size + len(item.task.row.raw))
         if attempt.outcome.result is not NOTHING:
             slim = msgspec.structs.replace(attempt.outcome, result=NOTHING)
@@ -129,7 +130,7 @@ class Recorder:
             self._ledger.acknowledge(attempt)
             if written.refilled:
                 self._store.progress.refill(attempt.key)
-            if self._observers or self._listener:
+            if self._watched:
                 path = self._store.journal_path
                 event = AttemptRecorded(
                     attempt, path, written.offset, written.replaced, written.whole

@@ -58,12 +58,14 @@ class _OutcomeBase(
     @property
     def tokens(self) -> int:
         """The tokens of all models; without their calls, those of the policy."""
-        return sum(use.usage.total for use in self.models) if self.models else self.usage.total
+        if not self.models:
+            return self.usage.total
+        return sum([use.usage.total for use in self.models])
 
     @property
     def cost(self) -> int:
         """The cost of all models with a price, in picodollars."""
-        return sum(use.cost or 0 for use in self.models)
+        return sum([use.cost or 0 for use in self.models])
 
 
 class Completed(_OutcomeBase, frozen=True, tag="completed", kw_only=False):

@@ -32,9 +32,11 @@ def decode_besides_prompt(
     msgspec.DecodeError.
     """
     found = text.find(_NAME)
+    if found < 0:
+        return _OBJECT.decode(text)
     start = found + len(_NAME) - 1
     end = text.find(b"]", start) + 1
-    if found >= 0 and end:
+    if end:
         try:
             whole = _OBJECT.decode(b"%b%b%b" % (text[:start], _MARK_IN_JSON, text[end:]))
         except msgspec.DecodeError:  # there is an array or a text in the array

@@ -93,7 +93,7 @@ class Row:
 
         Raises RowError when the value has another type.
         """
-        raw = self.fields.get(name)
+        raw = (self._fields or self.fields).get(name)
         if raw is None:
             return default
         try:
@@ -107,11 +107,12 @@ class Row:
         """Return the row with fields set; the bytes of all other fields stay unchanged."""
         if not changes:
             return self
-        if self.fields.keys().isdisjoint(changes):
-            separator = b"," if self.fields else b""
+        fields = self.fields
+        if fields.keys().isdisjoint(changes):
+            separator = b"," if fields else b""
             added = msgspec.json.encode(changes)
             return Row(self.raw[:-1].rstrip() + separator + added[1:])
-        return Row(msgspec.json.encode({**self.fields, **changes}))
+        return Row(msgspec.json.encode({**fields, **changes}))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Row) and self.raw == other.raw

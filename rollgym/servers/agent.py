@@ -63,6 +63,7 @@ CLOSING_TIMEOUT = 5.0
 CLOSING_WAIT = 1.0
 AGGREGATE_TIMEOUT = 600.0
 _ENCODER = msgspec.json.Encoder()
+_IN_AGENT = boundary(AgentError)
 
 
 class AgentConfig(ServerConfig):
@@ -134,7 +135,8 @@ class AgentServer(Server):
         report_progress(lambda: partial_of(episode))
         try:
             try:
-                with Limit(self._longest_run()):
+                loop = asyncio.get_running_loop()
+                with Limit(self._longest_run(loop), loop):
                     return await self._run(row, episode)
             except TimeoutError as error:
                 raise self._out_of_time(episode) from error
@@ -153,7 +155,7 @@ class AgentServer(Server):
         episode.row = row
         await self._seed(row, episode)
         try:
-            with boundary(AgentError):
+            with _IN_AGENT:
                 episode.response = await self._trajectory(params, episode)
                 return await self._verify(row, episode.response, episode)
         except BaseException:
@@ -167,7 +169,7 @@ class AgentServer(Server):
         Where the prompt of the task alone does not fit, there is nothing to verify.
         """
         try:
-            with boundary(AgentError):
+            with _IN_AGENT:
                 response = await self.responses(params, episode)
         except ModelContextError:
             if self.config.on_context_overflow == "fail" or not episode.output:
@@ -176,9 +178,9 @@ class AgentServer(Server):
             response = episode.finish()
         return episode.annotate(response)
 
-    def _longest_run(self) -> float:
+    def _longest_run(self, loop: asyncio.AbstractEventLoop) -> float:
         """Seconds for a rollout: calls end at its deadline, other work a moment later."""
-        left = seconds_left(self.config.request_timeout)
+        left = seconds_left(self.config.request_timeout, loop)
         return min(left + ending_time(left) / 2, self._longest_of_all)
 
     def _out_of_time(self, episode: Episode) -> RolloutError:
@@ -275,7 +277,7 @@ class AgentServer(Server):
         Their cookies are passed on and repeated: some keep only the cookies of the last answer.
         """
         params, episode = decode_object(request.body), self.episode(request.cookies)
-        with boundary(AgentError):
+        with _IN_AGENT:
             body = msgspec.json.encode(await self._trajectory(params, episode))
         return Answer(200, body, cookies=dict(episode.resources_jar.cookies))
 

@@ -49,14 +49,15 @@ class ServerClient:
         self.replicas = Replicas(transports)
         self.whole = self
         """The client of all replicas."""
-        self._alone = transports[0] if len(transports) == 1 else None
+        self._send: Transport | None = transports[0] if len(transports) == 1 else None
+        """What sends every request, where there is no choice."""
 
     def one(self, cookies: Mapping[str, str] = NO_COOKIES) -> "ServerClient":
         """A client of one replica: that of the session in the cookies, or one for a new session.
 
         The session counts as open there while the client is referenced.
         """
-        if self._alone is not None:
+        if self._send is not None:
             return self
         named = self.replicas.number_in(cookies.get(route_cookie(self.name), ""))
         replica = self.replicas.choose() if named is None else self.replicas.all[named]
@@ -66,8 +67,8 @@ class ServerClient:
         """Replicas have other addresses now; their number stays."""
         for replica, transport in zip(self.replicas.all, transports, strict=True):
             replica.move(transport)
-        if self._alone is not None:
-            self._alone = transports[0]
+        if self._send is not None:
+            self._send = transports[0]
 
     @property
     def is_lost(self) -> bool:
@@ -103,7 +104,8 @@ class ServerClient:
             raise DeadlineError(f"{path} was not sent to {self.name}: the deadline has passed")
         try:
             with Limit(seconds + grace, loop):
-                answer = await self._send(request, seconds + grace)
+                send = self._send or self.replicas.choose().send
+                answer = await send(request, seconds + grace)
                 if answer.parts is not None:
                     answer = await complete(answer)
         except NoAnswerError as cause:
@@ -150,9 +152,6 @@ class ServerClient:
         encoded = msgspec.json.encode(value)
         return await self.call(path, encoded, error=RolloutError, jar=jar, any_status=True)
 
-    def _send(self, request: Request, seconds: float) -> Awaitable[Answer]:
-        return (self._alone or self.replicas.choose().send)(request, seconds)
-
 
 class _ReplicaClient(ServerClient):
     """The client of one of several replicas."""
@@ -161,6 +160,7 @@ class _ReplicaClient(ServerClient):
         self.name = whole.name
         self.whole = whole
         self._replica = replica
+        self._send = replica.send
         replica.sessions += 1
 
     def __del__(self) -> None:
@@ -175,9 +175,6 @@ class _ReplicaClient(ServerClient):
 
     async def any_answers(self) -> bool:
         return await self._replica.check()
-
-    def _send(self, request: Request, seconds: float) -> Awaitable[Answer]:
-        return self._replica.send(request, seconds)
 
 
 def _retryable(status: int) -> bool | None:

@@ -94,7 +94,10 @@ class ModelServer(Server):
         params = _params(request.body)
         if not _asks_for_stream(params):
             with timing_call() as times:
-                body = await _result(self.responses(params))
+                try:
+                    body = await self.responses(params)
+                except OSError as error:
+                    raise _unavailable(error) from error
             return Answer(200, body, headers=times.headers())
         return self._streamed(await _result(self.stream_responses(params)), response_events)
 
@@ -228,7 +231,11 @@ async def _result(answer: Awaitable[T]) -> T:
     try:
         return await answer
     except OSError as error:
-        raise ModelUnavailableError(f"{type(error).__name__}: {error}") from error
+        raise _unavailable(error) from error
+
+
+def _unavailable(error: OSError) -> ModelUnavailableError:
+    return ModelUnavailableError(f"{type(error).__name__}: {error}")
 
 
 def decoded(

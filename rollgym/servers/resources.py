@@ -62,6 +62,8 @@ PARALLEL_HEADER = "x-rollgym-parallel-tools"
 """Names the tools that are safe to run in parallel, separated by commas."""
 _NOT_IN_COOKIE_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _NO_SESSION = nullcontext()
+_SEEDING, _IN_TOOL = boundary(EnvironmentSessionError), boundary(ToolError)
+_VERIFYING = boundary(VerifierError)
 
 
 class TaskRow(BaseModel):
@@ -89,7 +91,7 @@ class ResourcesServer(Server, Generic[T, S]):
 
     kind = ServerKind.RESOURCES
     config: ResourcesConfig
-    _task_type: type[TaskRow] = TaskRow
+    _task_type: type[Any] = TaskRow
     _task_fields: tuple[str, ...] | None = ()
     _stateful = False
     _tools: dict[str, ToolMethod]
@@ -198,7 +200,7 @@ class ResourcesServer(Server, Generic[T, S]):
         if self._sessions.full:
             await self._closer.close_all(self._sessions.expire())
             self._sessions.check_capacity()
-        with boundary(EnvironmentSessionError):
+        with _SEEDING:
             state = await self.seed_session(task)
         headers = {PARALLEL_HEADER: self._parallel} if self._parallel else {}
         if not self._stateful:
@@ -216,11 +218,12 @@ class ResourcesServer(Server, Generic[T, S]):
 
     def _tool_handler(self, method: ToolMethod) -> Any:
         async def handle(request: Request) -> Answer:
-            session = self._session(request) if method.wants_state else _NO_SESSION
             try:
-                with boundary(ToolError):
+                with _IN_TOOL:
                     try:
-                        async with session as state:
+                        if not method.wants_state:
+                            return result_answer(await method.call(self, request.body, None))
+                        async with self._session(request) as state:
                             return result_answer(await method.call(self, request.body, state))
                     except (ToolRejection, ExceptionGroup) as error:
                         rejection = rejection_in(error)
@@ -264,7 +267,7 @@ class ResourcesServer(Server, Generic[T, S]):
         task = self._task(row)
         async with self._session(request) as state:
             self._sessions.check_failure(request.cookies.get(self._cookie, ""))
-            with boundary(VerifierError):
+            with _VERIFYING:
                 verdict = await self.verify(task, Response.of(response), state)
                 answer = row.with_fields(verdict.as_fields())
         if not self._stateful:
@@ -296,7 +299,7 @@ class ResourcesServer(Server, Generic[T, S]):
             fields = row.fields
             raw = msgspec.json.encode({n: fields[n] for n in self._task_fields if n in fields})
         try:
-            return cast("T", self._task_type.model_validate_json(raw))
+            task: T = self._task_type.model_validate_json(raw)
         except ValidationError as error:
             problems = "; ".join(
                 f"{'.'.join(map(str, problem['loc'])) or 'the row'}: {problem['msg']}"
@@ -305,6 +308,7 @@ class ResourcesServer(Server, Generic[T, S]):
             raise TaskError(
                 f"the row does not match `{self._task_type.__name__}` of {self.name}: {problems}"
             ) from error
+        return task
 
     def _session(self, request: Request) -> AbstractAsyncContextManager[Any]:
         """A context with the state for one call, which waits for the calls before it."""

@@ -1,7 +1,7 @@
 """Verdicts of verifiers, and aggregate metrics of an environment (`POST /aggregate_metrics`)."""
 
 import math
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from pydantic import BaseModel
@@ -56,7 +56,8 @@ class Verdict:
             raise VerifierError(f"the verifier gave {reward} as reward, which is not finite")
         success = {} if self.success is None else {"success": self.success}
         fields = {**self.fields, "reward": float(reward), **success}
-        return cast("dict[str, Any]", msgspec.to_builtins(fields, enc_hook=_model_fields))
+        plain: dict[str, Any] = msgspec.to_builtins(fields, enc_hook=_model_fields)
+        return plain
 
 
 def _model_fields(value: object) -> object:

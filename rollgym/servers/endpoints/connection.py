@@ -81,15 +81,15 @@ class EndpointResponse:
         A body longer than `longest` is cut with `cut`, and raises TooLongError without. Raises
         IncompleteResponseError where the body cannot be decompressed.
         """
-        encodings = [value for name, value in self.fields if name.lower() == b"content-encoding"]
-        if not encodings or encodings == [b"identity"]:
+        encoding = self.field(b"content-encoding")
+        if encoding in ("", "identity"):
             return self.body
         try:
             decompressor = zlib.decompressobj(_GZIP_OR_ZLIB)
             body = decompressor.decompress(self.body, longest + 1)
         except zlib.error as error:
             raise IncompleteResponseError(
-                f"its {encodings[0]!r} cannot be decompressed ({error})"
+                f"its {encoding!r} cannot be decompressed ({error})"
             ) from error
         if len(body) > longest and not cut:
             raise TooLongError
@@ -137,13 +137,14 @@ class EndpointConnection(asyncio.Protocol):
         are cut after `longest_error` bytes. Raises IncompleteResponseError. With `in_parts`, a
         stream of events is returned when it begins, and `next_part` reads it.
         """
-        if not self.usable or self._transport is None:
+        transport = self._transport
+        if self._lost or transport is None:
             raise self._error or IncompleteResponseError(_CLOSED)
         self._response = EndpointResponse()
         self._limits = (longest_response, longest_error)
         self._in_parts = in_parts
-        self._waiter = asyncio.get_running_loop().create_future()
-        self._transport.write(request)
+        self._waiter = self._loop.create_future()
+        transport.write(request)
         try:
             return await self._waiter
         finally:
@@ -153,7 +154,7 @@ class EndpointConnection(asyncio.Protocol):
         """The next bytes of a response in parts; empty at its end. Raises like `send`."""
         response = self._response
         if not (response.unread or response.complete or self._lost):
-            self._waiter = asyncio.get_running_loop().create_future()
+            self._waiter = self._loop.create_future()
             try:
                 await self._waiter
             finally:
@@ -177,6 +178,7 @@ class EndpointConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._loop = asyncio.get_running_loop()  # asking for it costs a call of the system
 
     def data_received(self, data: bytes) -> None:
         if self._waiter is None and not self._in_parts:
@@ -207,12 +209,13 @@ class EndpointConnection(asyncio.Protocol):
         self._response.fields.append((name, value))
 
     def on_headers_complete(self) -> None:
-        self._response.status = self._parser.get_status_code()
-        self._response.headers_complete = True
+        response = self._response
+        response.status = self._parser.get_status_code()
+        response.headers_complete = True
         if self._in_parts:
-            self._in_parts = self._response.is_stream
+            self._in_parts = response.is_stream
             if self._in_parts:
-                self._finish(self._response)
+                self._finish(response)
 
     def on_body(self, part: bytes) -> None:
         response = self._response
@@ -235,13 +238,14 @@ class EndpointConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def on_message_complete(self) -> None:
-        if self._response.status < 200:  # an interim response; the final one follows
+        response = self._response
+        if response.status < 200:  # an interim response; the final one follows
             self._response = EndpointResponse()
             return
-        self._response.complete = True
-        self._response.keep_alive = self._parser.should_keep_alive()
+        response.complete = True
+        response.keep_alive = self._parser.should_keep_alive()
         self._in_parts = False
-        self._finish(self._response)
+        self._finish(response)
 
     def _finish(self, response: EndpointResponse) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -85,11 +85,13 @@ class EndpointHealth:
         if self._cooldowns:
             self._cooldown_ends = now + self._cooldown_length()
 
-    def succeeded(self) -> None:
-        """Note a success, which ends the cooldown."""
-        if self._failures or self._cooldowns:
+    def succeeded(self) -> bool:
+        """Note a success, which ends the cooldown. Returns whether there was one."""
+        cooled_down = self._cooldowns > 0
+        if self._failures or cooled_down:
             self._failures = self._cooldowns = 0
             self._cooldown_ends = float("-inf")
+        return cooled_down
 
     def failed(self, now: float, started: float) -> None:
         """Note the failure of a request that started at `started`."""
@@ -209,9 +211,8 @@ class Endpoint:
 
     def succeeded(self) -> None:
         self._ok += 1
-        if self.health.cooling_down:
+        if self.health.succeeded():
             _LOGGER.info("%s works again", self.shown_url())
-        self.health.succeeded()
 
     def cancelled(self) -> None:
         self._cancelled += 1

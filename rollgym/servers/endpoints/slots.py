@@ -8,14 +8,14 @@ it, one for the next end of a cooldown and one for each waiting call.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rollgym.servers.endpoints.endpoint import Endpoint
 
 
 def choose(
-    endpoints: Iterable[Endpoint], now: float, tried: Sequence[Endpoint] = ()
+    endpoints: Sequence[Endpoint], now: float, tried: Sequence[Endpoint] = ()
 ) -> Endpoint | None:
     """The endpoint for the next request; None where none can accept one now.
 
@@ -23,6 +23,8 @@ def choose(
     weight. An endpoint due for a probe goes first, since otherwise a healthy one would always be
     better; a call that has already failed does not probe.
     """
+    if len(endpoints) == 1:
+        return endpoints[0] if endpoints[0].has_slot(now) else None
     best, best_rank = None, (0, False, 0.0, 0.0)
     retrying = bool(tried)
     for endpoint in endpoints:

@@ -46,6 +46,8 @@ class CallTimes:
     @classmethod
     def of(cls, headers: Mapping[str, str]) -> "CallTimes":
         """The times of an answer; an invalid header is ignored."""
+        if not headers:
+            return _NO_TIMES
         version = headers.get(POLICY_VERSION_HEADER, "")
         sent = headers.get(TIMES_HEADER)
         if sent is None:
@@ -54,6 +56,7 @@ class CallTimes:
         return cls(_seconds(queued) or 0.0, _seconds(first), version)
 
 
+_NO_TIMES = CallTimes()
 _TIMES: ContextVar[CallTimes | None] = ContextVar("rollgym_call_times", default=None)
 
 

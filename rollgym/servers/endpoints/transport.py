@@ -107,7 +107,7 @@ class EndpointTransport:
     ) -> None:
         """Keep the connection for the next request, or close it where it cannot be used again."""
         self._busy.discard(connection)
-        if response.complete and response.keep_alive and connection.usable:
+        if response.complete and response.keep_alive:
             self._keep(endpoint, connection)
         else:
             connection.abort()

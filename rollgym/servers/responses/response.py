@@ -66,7 +66,10 @@ class Response:
 
     def __init__(self, raw: JsonObject) -> None:
         self.raw = raw
-        self.output = _objects(raw, "output")
+        output = raw.get("output")
+        self.output = (
+            [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+        )
 
     @classmethod
     def of(cls, raw: JsonObject) -> Self:
@@ -95,7 +98,8 @@ class Response:
     @property
     def incomplete_reason(self) -> str | None:
         """Why it is incomplete: `max_output_tokens`, `content_filter`; None if it is complete."""
-        return _text(_object(self.raw, "incomplete_details"), "reason") or None
+        details = self.raw.get("incomplete_details")
+        return (_text(details, "reason") or None) if isinstance(details, dict) else None
 
     @property
     def text(self) -> str:
@@ -130,12 +134,15 @@ class Response:
         usage = self.raw.get("usage")
         if not usage or not isinstance(usage, dict):
             return NO_USAGE
-        return Usage(
-            _count(usage, "input_tokens"),
-            _count(usage, "output_tokens"),
-            _count(_object(usage, "input_tokens_details"), "cached_tokens"),
-            _count(_object(usage, "output_tokens_details"), "reasoning_tokens"),
+        of_input, of_output = usage.get("input_tokens_details"), usage.get("output_tokens_details")
+        counts = (
+            usage.get("input_tokens"),
+            usage.get("output_tokens"),
+            of_input.get("cached_tokens") if isinstance(of_input, dict) else 0,
+            of_output.get("reasoning_tokens") if isinstance(of_output, dict) else 0,
         )
+        # A bool does not count.
+        return Usage(*[each if type(each) is int and each > 0 else 0 for each in counts])
 
     @property
     def _last_assistant_message(self) -> JsonObject:
@@ -165,16 +172,6 @@ def _message_text(message: JsonObject) -> str:
         return ""
     said = [p for p in content if isinstance(p, dict) and p.get("type") == "output_text"]
     return "".join([_text(part, "text") for part in said])
-
-
-def _count(source: JsonObject, name: str) -> int:
-    value = source.get(name)
-    return value if type(value) is int and value > 0 else 0  # a bool does not count
-
-
-def _object(source: JsonObject, name: str) -> JsonObject:
-    value = source.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 def _objects(source: JsonObject, name: str) -> list[JsonObject]:
