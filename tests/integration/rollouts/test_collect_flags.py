@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rollgym.cli.flags import quoted
 from rollgym.servers.config.overrides import parse_overrides
-from tests.faulty_model import FaultyModel, in_background
+from tests.faulty_model import FaultyModel, in_background, unused_port
 from tests.integration.rollouts.commands import AGENT, Workshop, task
 
 CONFIG = ("--config", "parrots.yaml")
@@ -88,7 +88,8 @@ def test_a_dry_run_checks_everything_and_changes_nothing(workshop: Workshop) -> 
 
 
 def test_servers_can_be_checked_without_starting_them(workshop: Workshop) -> None:
-    run = ("run", "+config_paths=[parrots.yaml]", "+dry_run=true")
+    head = f"+head_server.port={unused_port()}"
+    run = ("run", "+config_paths=[parrots.yaml]", "+dry_run=true", head)
     ended = workshop.run(*run)
     assert (ended.status, ended.stderr) == (0, "")
     assert f"nothing was started. Servers: {AGENT}, other_parrot_agent" in ended.stdout
