@@ -1,8 +1,10 @@
 """A connection that carries messages: many in flight, both ways, in order.
 
-*Writing.* Everything that is sent in one turn of the event loop goes out in one `write`. A message
-is never refused: attempts in flight bound what waits here, and the calls of a worker wait for their
-answers. Only notes may be dropped, when the other side is too slow for them.
+*Writing.* What is sent in one turn of the event loop goes out in one `write`, or in several where
+these are many messages: a worker may end all its attempts in one long turn, and the driver records
+the first of them and sends others meanwhile. A message is never refused: attempts in flight bound
+what waits here, and the calls of a worker wait for their answers. Only notes may be dropped, when
+the other side is too slow for them.
 
 *Ending.* `lost` is called once, with the reason, after the last message has been received.
 """
@@ -21,6 +23,7 @@ from rollgym.cluster.messages import (
     FRAME_LIMIT,
     HEADER_SIZE,
     HELLO_LIMIT,
+    LENGTH,
     Message,
     Note,
     ProtocolError,
@@ -28,13 +31,16 @@ from rollgym.cluster.messages import (
 
 BACKLOG_LIMIT = 1 << 24
 """The bytes that may wait for the other side before notes are dropped."""
+MOST_UNSENT = 16
+"""The most messages that wait for the end of a turn. Fewer would cost more system calls."""
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
 
 
 class Channel(asyncio.Protocol):
     """One end of a connection. `receive` gets every message; it raises ProtocolError to close.
 
-    Until `trust` is called, only short messages are accepted.
+    `receive` and `lost` may be replaced when it is known who the other side is. Until `trust` is
+    called, only short messages are accepted.
     """
 
     def __init__(
@@ -43,13 +49,14 @@ class Channel(asyncio.Protocol):
         lost: Callable[["Channel", str], None],
     ) -> None:
         self.dropped = 0
-        self._receive = receive
-        self._lost = lost
+        self.receive = receive
+        self.lost = lost
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._needed = 0
         self._unsent: list[bytes] = []
+        self._flushes_soon = False
         self._limit = HELLO_LIMIT
         self._reason = ""
         self._closed = False
@@ -59,15 +66,18 @@ class Channel(asyncio.Protocol):
         self._limit = FRAME_LIMIT
 
     def send(self, message: Message) -> None:
-        """Send a message with the others of this turn. Raises ValueError for one too long."""
+        """Send a message with others of this turn. Raises ValueError for one too long."""
         if self._closed:
             return
         body = ENCODER.encode(message)
         if len(body) > FRAME_LIMIT:
             raise ValueError(f"{len(body)} bytes are more than the limit of {FRAME_LIMIT}")
-        if not self._unsent:
-            self._loop.call_soon(self._flush)
-        self._unsent += (len(body).to_bytes(HEADER_SIZE, "big"), body)
+        if not self._flushes_soon:
+            self._flushes_soon = True
+            self._loop.call_soon(self._end_turn)
+        self._unsent += (LENGTH.pack(len(body)), body)
+        if len(self._unsent) >= 2 * MOST_UNSENT:
+            self._flush()
 
     def note(self, topic: str, body: bytes) -> None:
         """Send a note, unless too much waits to be sent."""
@@ -93,6 +103,8 @@ class Channel(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        # Otherwise uvloop writes at the end of a turn.
+        self._transport.set_write_buffer_limits(high=0)
         _notice_lost_machines(transport.get_extra_info("socket"))
         self._flush()
 
@@ -108,7 +120,7 @@ class Channel(asyncio.Protocol):
         self._needed = 0
         try:
             while end - start >= HEADER_SIZE:
-                size = int.from_bytes(view[start : start + HEADER_SIZE], "big")
+                (size,) = LENGTH.unpack_from(whole, start)
                 if size > self._limit:
                     self.abort(f"it announced a message of {size} bytes")
                     return
@@ -117,7 +129,7 @@ class Channel(asyncio.Protocol):
                     self._needed = HEADER_SIZE + size
                     break
                 start = body + size
-                self._receive(self, DECODER.decode(view[body:start]))
+                self.receive(self, DECODER.decode(view[body:start]))
         except (msgspec.MsgspecError, ProtocolError) as error:
             self.abort(f"it did not follow the protocol: {error}")
             return
@@ -127,7 +139,11 @@ class Channel(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed, self._transport = True, None
         reason = f"the connection broke ({exc})" if exc else "the connection was closed"
-        self._lost(self, self._reason or reason)
+        self.lost(self, self._reason or reason)
+
+    def _end_turn(self) -> None:
+        self._flushes_soon = False
+        self._flush()
 
     def _flush(self) -> None:
         if self._unsent and self._transport is not None:

@@ -39,8 +39,10 @@ class Dispatch:
     async def acquire(self, *, alone: bool) -> RemoteProcess:
         """A process for an attempt, which must start there at once. Release it afterwards."""
         self._attempts += 1
+        if not (alone or self._waiting) and (process := self._with_room()) is not None:
+            return process
         try:
-            return await (self._reserve() if alone else self._least_loaded())
+            return await (self._reserve() if alone else self._queue())
         except BaseException:
             self._attempts -= 1
             self._wake()
@@ -52,7 +54,7 @@ class Dispatch:
         if alone:
             process.reserved = False
             self.change()
-        else:
+        elif self._waiting:
             self._wake()
 
     def change(self) -> None:
@@ -85,13 +87,11 @@ class Dispatch:
         """The most attempts that a process gets now."""
         return math.inf if self._settled else math.ceil(self._attempts / self._number)
 
-    async def _least_loaded(self) -> RemoteProcess:
-        is_its_turn = not self._waiting
+    async def _queue(self) -> RemoteProcess:
         while True:
-            if is_its_turn and (process := self._with_room()) is not None:
-                return process
             await self._wait()
-            is_its_turn = True
+            if (process := self._with_room()) is not None:
+                return process
 
     def _with_room(self) -> RemoteProcess | None:
         best, least = None, self._share()

@@ -8,12 +8,15 @@ Times never cross: the clocks of two machines differ, so a deadline travels as t
 left. An outcome is the JSON that the journal will hold, so its result is never decoded on the way.
 """
 
+from struct import Struct
+
 import msgspec
 
 from rollgym.records import Completed, Failed, Omitted, Outcome, Row, Task
 from rollgym.records.decoding import JsonDecoder
 
-HEADER_SIZE = 4
+LENGTH = Struct(">I")
+HEADER_SIZE = LENGTH.size
 FRAME_LIMIT = 1 << 30
 """The longest message of a worker that is known."""
 HELLO_LIMIT = 1 << 12

@@ -81,12 +81,15 @@ class RemoteProcess:
     ) -> None:
         self.number = number
         self.name = f"worker {number}"
+        self.is_ready = False
+        """Whether it can get attempts."""
         self.reserved = False
         self.finished = 0
         self._setup = setup
         self._services = services
         self._take_note = take_note
         self._state_changed = state_changed
+        self._loop = asyncio.get_running_loop()
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[Ended]] = {}
         self._serving: set[asyncio.Task[None]] = set()
@@ -95,11 +98,6 @@ class RemoteProcess:
         self._hello: Hello | None = None
         self._refused: str | None = None
         self._reset()
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it can get attempts."""
-        return self._ready.done() and not self._over
 
     @property
     def in_flight(self) -> int:
@@ -119,11 +117,11 @@ class RemoteProcess:
 
         A cancellation is passed on, and the outcome awaited that the worker still has.
         """
-        loop, number, channel = asyncio.get_running_loop(), next(self._numbers), self._channel
+        number, channel = next(self._numbers), self._channel
         if channel is None or not self.is_ready:
             raise LostError(EndOfProcess("it has ended"))
         task, sent = item.task, time.monotonic()
-        ended: asyncio.Future[Ended] = loop.create_future()
+        ended: asyncio.Future[Ended] = self._loop.create_future()
         self._waiting[number] = ended
         channel.send(
             Work(
@@ -142,7 +140,7 @@ class RemoteProcess:
                 answer = await ended
             except asyncio.CancelledError:
                 if ended.cancelled():
-                    self._waiting[number] = ended = loop.create_future()
+                    self._waiting[number] = ended = self._loop.create_future()
                     channel.send(Cancel(number))
                     answer = await ended
                 else:
@@ -173,10 +171,10 @@ class RemoteProcess:
             if reason is None:
                 self._state_changed()
                 reason = await self._watch(exited, silence)
-            self._over = True
+            self._retire()
             end = await self._conclude(launched, exited, reason, was_ready=was_ready)
         finally:
-            self._over = True
+            self._retire()
             exited.cancel()
             if self._channel is not None:
                 self._channel.close()
@@ -194,7 +192,7 @@ class RemoteProcess:
 
     def end(self) -> None:
         """Tell the process that the collection is over."""
-        self._over = True
+        self._retire()
         if self._channel is not None:
             self._channel.send(Bye())
 
@@ -214,6 +212,7 @@ class RemoteProcess:
                 self._take_note(topic, body)
             case Ready() if not self._ready.done():
                 self._ready.set_result(None)
+                self.is_ready = not self._over
             case Refused(error):
                 self._refused = error
             case Ping():
@@ -233,10 +232,12 @@ class RemoteProcess:
         if channel is self._channel and not self._lost.done():
             self._lost.set_result(reason)
 
+    def _retire(self) -> None:
+        self._over, self.is_ready = True, False
+
     def _reset(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._ready: asyncio.Future[None] = loop.create_future()
-        self._lost: asyncio.Future[str] = loop.create_future()
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._lost: asyncio.Future[str] = self._loop.create_future()
         self._refused = None
         self._over = False
         self._channel, self._hello = None, None
@@ -245,7 +246,7 @@ class RemoteProcess:
         self, launched: Launched, exited: asyncio.Future[str], within: float
     ) -> str | None:
         """Wait until it is ready; returns why it will not be."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         deadline = loop.time() + within
         signs: set[asyncio.Future[Any]] = {self._ready, self._lost, exited}
         while not (self._ready.done() or self._lost.done() or exited.done()):

@@ -137,8 +137,7 @@ class WorkerProcesses:
         await self._close()
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        key = item.key
-        alone = self._losses.get(key, 0) >= ALONE_AFTER
+        alone = bool(self._losses) and self._losses.get(item.key, 0) >= ALONE_AFTER
         clock = asyncio.get_running_loop().time
         called = clock()
         process = await self._dispatch.acquire(alone=alone)
@@ -146,7 +145,7 @@ class WorkerProcesses:
         try:
             outcome = await process.run(item, attempt, deadline - clock())
         except LostError as lost:
-            self._losses[key] = self._losses.get(key, 0) + 1
+            self._losses[item.key] = self._losses.get(item.key, 0) + 1
             if alone and lost.end.by_itself:
                 detail = f"{lost}; the rollout ran alone in it"
                 return Failed(Failure.make(FailureKind.CRASH, detail))
@@ -154,7 +153,7 @@ class WorkerProcesses:
         finally:
             self._dispatch.release(process, alone=alone)
         if self._losses:
-            self._losses.pop(key, None)
+            self._losses.pop(item.key, None)
         return begun_after(outcome, waited)
 
     @property
@@ -267,21 +266,15 @@ class WorkerProcesses:
         self._opened.callback(server.close)
 
     def _accept(self) -> Channel:
-        known: dict[Channel, RemoteProcess] = {}
-
-        def receive(channel: Channel, message: Message) -> None:
-            if (process := known.get(channel)) is not None:
-                process.receive(channel, message)
-                return
-            known[channel] = self._welcome(channel, message)
+        def welcome(channel: Channel, message: Message) -> None:
+            process = self._welcome(channel, message)
+            channel.receive, channel.lost = process.receive, process.lose
             timer.cancel()
 
-        def lose(channel: Channel, reason: str) -> None:
+        def lose(_channel: Channel, _reason: str) -> None:
             timer.cancel()
-            if (process := known.pop(channel, None)) is not None:
-                process.lose(channel, reason)
 
-        channel = Channel(receive, lose)
+        channel = Channel(welcome, lose)
         timer = asyncio.get_running_loop().call_later(
             HELLO_TIMEOUT, channel.abort, "it did not introduce itself"
         )

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 import pytest
 
-from rollgym.cluster.channel import Channel
+from rollgym.cluster.channel import MOST_UNSENT, Channel
 from rollgym.cluster.messages import (
     ENCODER,
     HEADER_SIZE,
@@ -20,6 +20,7 @@ from rollgym.cluster.messages import (
     decode_outcome,
     encode_outcome,
 )
+from rollgym.engine import run
 from rollgym.records import Completed
 
 
@@ -83,6 +84,21 @@ def test_everything_that_was_sent_arrives_before_the_end() -> None:
     assert len(received) == 101
     assert received[-1] == Bye()
     assert reason == "the connection was closed"
+
+
+def test_a_turn_that_goes_on_sends_what_it_has() -> None:
+    async def send() -> bytes:
+        ours, theirs = socket.socketpair()
+        end = End()
+        await asyncio.get_running_loop().create_connection(partial(_same, end.channel), sock=ours)
+        for _ in range(MOST_UNSENT):
+            end.channel.send(Bye())
+        theirs.setblocking(False)
+        with theirs:
+            return theirs.recv(1 << 16)
+
+    frame = ENCODER.encode(Bye())
+    assert run(send()) == MOST_UNSENT * (len(frame).to_bytes(HEADER_SIZE, "big") + frame)
 
 
 @pytest.mark.parametrize(
