@@ -13,12 +13,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 
 from rollgym.cli.slurm import slurm_shard
-from rollgym.cluster.settings import ClusterSettings, LauncherName
+from rollgym.cluster.settings import ClusterSettings, LauncherName, require_ray
 from rollgym.engine import Adaptive, Fixed, Policy, RetryPolicy, RetryRule
 from rollgym.records import Prices
 from rollgym.rollouts.paths import JSONL
@@ -259,6 +260,12 @@ class AgentSettings(RolloutSettings):
     preflight: bool = Field(
         True, description="check the model and the environment before the first rollout"
     )
+
+    @field_validator("ray_address")
+    @classmethod
+    def _is_used(cls, value: str | None, info: ValidationInfo) -> str | None:
+        require_ray(value, info.data)
+        return value
 
     @property
     def cluster(self) -> ClusterSettings | None:

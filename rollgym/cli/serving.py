@@ -38,6 +38,10 @@ class ServeOptions(msgspec.Struct, frozen=True):
     launcher: Literal["ray"] | None = None
     ray_address: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.ray_address is not None and self.launcher is None:
+            raise ValueError("ray_address needs launcher=ray")
+
     @property
     def cluster(self) -> ClusterSettings | None:
         """The cluster that runs the servers; None for this machine."""

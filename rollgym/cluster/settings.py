@@ -1,6 +1,6 @@
 """Where the attempts of a collection run, and opening the worker processes there."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Literal
 
@@ -42,6 +42,12 @@ class ClusterSettings(msgspec.Struct, frozen=True):
     @property
     def is_ray(self) -> bool:
         return self.launcher == "ray"
+
+
+def require_ray(ray_address: str | None, given: Mapping[str, object]) -> None:
+    """Raises ValueError for the address of a cluster that the other options do not use."""
+    if ray_address is not None and given.get("launcher", "ray") != "ray":
+        raise ValueError("must be null without launcher=ray")
 
 
 @asynccontextmanager

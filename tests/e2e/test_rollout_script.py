@@ -58,6 +58,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["--config-name", "rollout_trian"], "did you mean 'rollout_train'?"),
     ([*TRAIN, "env_config.sever_size=3"], "did you mean env_config.server_size?"),
     ([*TRAIN, "seed=1,2"], "give one value"),
+    ([*TRAIN, "ray_address=auto"], "ray_address: must be null without launcher=ray, not 'auto'"),
     ([*TRAIN], "task file train.jsonl was not found because data_path is not set"),
     ([*TRAIN, "env_config.train_tasks=sites/train.jsonl"], "embedded=[sites]"),
     ([*TRAIN, "env_config.host_ip=10.0.0.1"], "CPU_CLUSTER_TOKEN is not set"),

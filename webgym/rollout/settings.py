@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from rollgym.cluster.settings import ClusterSettings, LauncherName
+from rollgym.cluster.settings import ClusterSettings, LauncherName, require_ray
 from webgym.context.settings import ContextConfig
 from webgym.models.judge_settings import JudgeSettings
 from webgym.models.settings import LocalModelSettings, ModelSettings, PolicySettings
@@ -112,6 +112,12 @@ class WebRolloutSettings(SettingsSection):
     blocklist_config: BlocklistSettings = Field(
         default=BlocklistSettings(), description="which domains training avoids"
     )
+
+    @field_validator("ray_address")
+    @classmethod
+    def _is_used(cls, value: str | None, info: ValidationInfo) -> str | None:
+        require_ray(value, info.data)
+        return value
 
     @field_validator("embedded", mode="after")
     @classmethod

@@ -540,6 +540,7 @@ WRONG_OPTIONS = {
     "+num_repeats={parot_agent: 2}": "+num_repeats: there is no agent 'parot_agent'; did you mean",
     "+shard=2/2": "+shard: ",
     "+rollout_timeout=inf": "+rollout_timeout: Input should be a finite number",
+    "+ray_address=auto": "+ray_address: must be null without launcher=ray, not 'auto'",
     "+max_atempts=2": "+max_atempts: there is no such option; did you mean +max_attempts?",
     "+resume=perhaps": "+resume: Input should be a valid boolean",
     "+responses_create_params=hot": "+responses_create_params: Input should be a valid dictionary",
