@@ -20,6 +20,7 @@ import contextlib
 import logging
 import os
 import secrets
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -35,6 +36,9 @@ from rollgym.engine import run
 from rollgym.servers.config.instances import LOOPBACK
 from rollgym.servers.launch.records import StartError
 
+ANSWER_TIMEOUT = 10.0
+CONNECT_TIMEOUT = 90.0
+"""Seconds for an existing cluster. Ray itself asks a cluster that is gone again and again."""
 KILL_TIMEOUT = 5.0
 _MODE, _TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
 
@@ -82,7 +86,14 @@ async def ray_cluster(settings: ClusterSettings) -> AsyncIterator[RayPlaces]:
     if ray.is_initialized():  # by an outer block
         yield _places_of(ray, settings)
         return
-    await asyncio.to_thread(_connect, ray, settings)
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT if settings.ray_address else None):
+            await asyncio.to_thread(_connect, ray, settings)
+    except TimeoutError as error:
+        raise StartError(
+            f"the Ray cluster at {settings.ray_address} did not answer within "
+            f"{CONNECT_TIMEOUT:g} s: check ray_address"
+        ) from error
     try:
         yield _places_of(ray, settings)
     finally:
@@ -105,6 +116,7 @@ def _connect(ray: Any, settings: ClusterSettings) -> None:
     logging.getLogger("ray").setLevel(logging.ERROR)
     try:
         if address is not None:
+            _require_answer(address)
             ray.init(address=address, **quiet)
             return
         processes = settings.processes
@@ -115,11 +127,26 @@ def _connect(ray: Any, settings: ClusterSettings) -> None:
             include_dashboard=False,
             **quiet,
         )
+    except StartError:
+        raise
     except Exception as error:
         which = f"the Ray cluster at {address}" if address else "a local Ray cluster"
         raise StartError(
             f"{which} cannot be used: {type(error).__name__}: {str(error)[:1000]}; check "
             f"ray_address, and {_TOKEN} where the cluster requires a token"
+        ) from error
+
+
+def _require_answer(address: str) -> None:
+    """Raises StartError where nothing listens at a host and port; other addresses are not asked."""
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or "/" in host:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER_TIMEOUT).close()
+    except (OSError, OverflowError) as error:
+        raise StartError(
+            f"no Ray cluster answers at {address} ({error}): check ray_address"
         ) from error
 
 
