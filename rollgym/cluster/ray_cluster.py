@@ -41,6 +41,7 @@ CONNECT_TIMEOUT = 90.0
 """Seconds for an existing cluster. Ray itself asks a cluster that is gone again and again."""
 KILL_TIMEOUT = 5.0
 _MODE, _TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
+_ADVICE = f"check ray_address, and {_TOKEN} where the cluster requires a token"
 
 
 class RayWorker:
@@ -92,7 +93,7 @@ async def ray_cluster(settings: ClusterSettings) -> AsyncIterator[RayPlaces]:
     except TimeoutError as error:
         raise StartError(
             f"the Ray cluster at {settings.ray_address} did not answer within "
-            f"{CONNECT_TIMEOUT:g} s: check ray_address"
+            f"{CONNECT_TIMEOUT:g} s; {_ADVICE}"
         ) from error
     try:
         yield _places_of(ray, settings)
@@ -132,8 +133,7 @@ def _connect(ray: Any, settings: ClusterSettings) -> None:
     except Exception as error:
         which = f"the Ray cluster at {address}" if address else "a local Ray cluster"
         raise StartError(
-            f"{which} cannot be used: {type(error).__name__}: {str(error)[:1000]}; check "
-            f"ray_address, and {_TOKEN} where the cluster requires a token"
+            f"{which} cannot be used: {type(error).__name__}: {str(error)[:1000]}; {_ADVICE}"
         ) from error
 
 
