@@ -5,7 +5,7 @@ the rest has a mask that is 1 for what the model sampled and 0 for what tools re
 `trl_rollouts` and `agent_loop_output` write branches in this form and import neither package.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 from rollgym.export.rollouts import open_source
 from rollgym.export.source import RolloutPosition, RolloutSource
 from rollgym.export.staleness import Staleness, StalenessFilter
+from rollgym.metrics.exact import Moments
 from rollgym.records.packing import TokenError
 from rollgym.records.tokens import Branch
 from rollgym.rollouts.token_rows import rollout_tokens
@@ -23,14 +24,30 @@ from rollgym.servers.responses import JsonObject
 __all__ = ["RolloutBranch", "agent_loop_output", "read_branches", "trl_rollouts"]
 
 
+class Advantage(NamedTuple):
+    """The reward of a rollout minus the mean of the rollouts of its task.
+
+    The scaled one is divided by the sample standard deviation (ddof=1, as torch computes it), and 0
+    where all rewards are equal.
+    """
+
+    advantage: float
+    advantage_scaled: float
+
+
 class RolloutBranch(Branch, frozen=True, kw_only=True):
-    """A branch with the key and the verdict of its rollout; `number` is its place there, from 0."""
+    """A branch with the key, the verdict and the advantage of its rollout.
+
+    `number` is its place in the rollout, from 0.
+    """
 
     task: int
     repeat: int
     number: int
     reward: float
     success: bool
+    advantage: float
+    advantage_scaled: float
 
 
 def read_branches(
@@ -42,7 +59,8 @@ def read_branches(
     """Every branch of the completed rollouts at a path, in the order of tasks and repeats.
 
     The path is a file of rollouts, the folder of a collection or of web rollouts, or a `.pt` file.
-    Rollouts without tokens have no branch. Branches without a token in the loss are left out.
+    Rollouts without tokens have no branch, and count for the advantages of the others. Branches
+    without a token in the loss are left out.
 
     With `max_staleness`, rollouts whose oldest turn is more versions behind `policy_version` are
     left out, and those with a turn of an unknown version; without `policy_version`, it is the
@@ -56,11 +74,26 @@ def read_branches(
             limit = Staleness(max_staleness, str(policy_version))
             fresh = StalenessFilter(source.version_order(), limit)
         for members in source.groups():
-            for member in fresh.fresh(members) if fresh else members:
-                yield from rollout_branches(source, member)
+            kept = fresh.fresh(members) if fresh else members
+            for member, advantage in zip(kept, advantages(kept), strict=True):
+                yield from rollout_branches(source, member, advantage)
 
 
-def rollout_branches(source: RolloutSource, member: RolloutPosition) -> list[RolloutBranch]:
+def advantages(members: Sequence[RolloutPosition]) -> list[Advantage]:
+    """The advantages of the rollouts of a task."""
+    moments = reward_moments(members)
+    mean, deviation = moments.mean or 0.0, moments.sample_std
+    differences = [member.reward - mean for member in members]
+    return [Advantage(each, each / deviation if deviation else 0.0) for each in differences]
+
+
+def reward_moments(members: Iterable[RolloutPosition]) -> Moments:
+    return Moments(member.reward for member in members)
+
+
+def rollout_branches(
+    source: RolloutSource, member: RolloutPosition, advantage: Advantage
+) -> list[RolloutBranch]:
     """The branches of one rollout that have tokens in the loss. Raises ExportError, StoreError."""
     try:
         branches = rollout_tokens(source.row(member)).branches()
@@ -74,6 +107,7 @@ def rollout_branches(source: RolloutSource, member: RolloutPosition) -> list[Rol
             number=number,
             reward=member.reward,
             success=member.success,
+            **advantage._asdict(),
         )
         for number, branch in enumerate(branches)
         if any(branch.loss_mask)

@@ -9,7 +9,13 @@ from decimal import Decimal
 import msgspec
 
 from rollgym.export.atif import trajectory
-from rollgym.export.branches import RolloutBranch, agent_loop_output, rollout_branches
+from rollgym.export.branches import (
+    RolloutBranch,
+    advantages,
+    agent_loop_output,
+    reward_moments,
+    rollout_branches,
+)
 from rollgym.export.source import (
     BLOB,
     ExportedConversation,
@@ -17,7 +23,6 @@ from rollgym.export.source import (
     RolloutPosition,
     RolloutSource,
 )
-from rollgym.metrics.exact import Moments
 from rollgym.records.packing import TokenError
 from rollgym.records.version import VersionOrder
 from rollgym.servers.responses import JsonObject
@@ -78,15 +83,13 @@ class ExportGroup:
         """The conversations of a rollout: one, or one for each step. Raises ExportError."""
         return self._source.conversations(member)
 
-    def branches(self, member: RolloutPosition) -> list[RolloutBranch]:
-        """The exact tokens of a rollout, which is left out without any.
-
-        Raises ExportError, StorageError.
-        """
-        branches = rollout_branches(self._source, member)
-        if not branches:
-            self.dropped[member] = "no tokens"
-        return branches
+    def branches(self) -> Iterator[tuple[RolloutPosition, list[RolloutBranch]]]:
+        """The exact tokens of each rollout. Raises ExportError, StorageError."""
+        for member, advantage in zip(self.members, advantages(self.members), strict=True):
+            branches = rollout_branches(self._source, member, advantage)
+            if not branches:
+                self.dropped[member] = "no tokens"
+            yield member, branches
 
     def trajectory(self, member: RolloutPosition) -> JsonObject:
         """A rollout as a document of ATIF. Raises ExportError, StorageError."""
@@ -94,24 +97,6 @@ class ExportGroup:
             return trajectory(self._source.row(member), member, self.conversation(member))
         except TokenError as error:
             raise self._source.problem(member, str(error)) from error
-
-    def advantages(self) -> Iterator[tuple[RolloutPosition, JsonObject]]:
-        """Each member with its advantages: the reward minus the mean of the group.
-
-        `advantage_scaled` is divided by the sample standard deviation (ddof=1, as torch computes
-        it) and 0 where all rewards are equal.
-        """
-        moments = self.moments
-        mean, deviation = moments.mean or 0.0, moments.sample_std
-        for member in self.members:
-            advantage = member.reward - mean
-            scaled = advantage / deviation if deviation else 0.0
-            yield member, {"advantage": advantage, "advantage_scaled": scaled}
-
-    @property
-    def moments(self) -> Moments:
-        """The moments of the rewards."""
-        return Moments(member.reward for member in self.members)
 
     def together(self, members: Sequence[RolloutPosition]) -> list[ExportedConversation]:
         """The conversation of each member; they begin with the same prompt and tools.
@@ -214,17 +199,17 @@ def task_groups(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObje
         }
         for member, conversation in zip(group.members, conversations, strict=True)
     ]
-    advantages = [each for _, each in group.advantages()]
+    moments, gains = reward_moments(group.members), advantages(group.members)
     example: JsonObject = {
         "_ng_task_index": group.members[0].task,
         "prompt": conversations[0].prompt,
         "rollouts": rollouts,
         "group_size": len(rollouts),
         "rewards": [member.reward for member in group.members],
-        "advantages": [each["advantage"] for each in advantages],
-        "advantages_scaled": [each["advantage_scaled"] for each in advantages],
-        "reward_mean": group.moments.mean or 0.0,
-        "reward_std": group.moments.sample_std,
+        "advantages": [each.advantage for each in gains],
+        "advantages_scaled": [each.advantage_scaled for each in gains],
+        "reward_mean": moments.mean or 0.0,
+        "reward_std": moments.sample_std,
     }
     yield _with_template(example, conversations[0])
 
@@ -237,8 +222,8 @@ def token_branches(group: ExportGroup, options: FormatOptions) -> Iterator[JsonO
     """
     if group.drops_equal(options):
         return
-    for member, advantages in group.advantages():
-        for branch in group.branches(member):
+    for member, branches in group.branches():
+        for branch in branches:
             yield {
                 "_ng_task_index": member.task,
                 "_ng_rollout_index": member.repeat,
@@ -248,7 +233,8 @@ def token_branches(group: ExportGroup, options: FormatOptions) -> Iterator[JsonO
                 "logprobs": branch.logprobs,
                 "reward": member.reward,
                 "success": member.success,
-                **advantages,
+                "advantage": branch.advantage,
+                "advantage_scaled": branch.advantage_scaled,
                 "group": member.task,
                 "version": branch.version or None,
                 "versions": branch.versions,
@@ -266,8 +252,8 @@ def agent_loop_outputs(group: ExportGroup, options: FormatOptions) -> Iterator[J
     """
     if group.drops_equal(options):
         return
-    for member in group.members:
-        yield from map(agent_loop_output, group.branches(member))
+    for _, branches in group.branches():
+        yield from map(agent_loop_output, branches)
 
 
 def trajectories(group: ExportGroup, _: FormatOptions) -> Iterator[JsonObject]:

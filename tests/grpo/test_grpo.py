@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from tests.counterparts.processes import ROOT
-from tests.ports import free_port
 
 pytestmark = [pytest.mark.grpo, pytest.mark.timeout(900)]
 PATIENCE = 300
@@ -83,13 +82,13 @@ class Training:
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(folder))),
             "HF_HUB_OFFLINE": "1",
             "CUDA_VISIBLE_DEVICES": "",
+            "OMP_NUM_THREADS": "1",
         }
         make = [python, "-m", "tests.vllm.make_models", str(folder / "models")]
         subprocess.run(make, cwd=ROOT, env=self._environment, check=True, timeout=PATIENCE)
         self._options = (
             f"--output {self.output} --model {folder / 'models' / 'text'} --environment vowels "
-            "--batch 32 --repeats 2 --heat 1 --learning-rate 0.002 "
-            f"--model-port {free_port()} --pool-port {free_port()} "
+            "--batch 32 --repeats 2 --temperature 1 --learning-rate 0.002 "
         )
         self._python = python
         self._process: subprocess.Popen[bytes] | None = None
@@ -121,12 +120,8 @@ class Training:
         """End what a failed test left."""
         if self._process is not None and self._process.poll() is None:
             self.kill()
-        number = self.output / "pool.pid"
-        if number.exists():
-            try:
-                os.kill(int(number.read_text()), signal.SIGKILL)
-            except ProcessLookupError:
-                return
+        stop = [self._python, "-m", "rollgym", "ctl", str(self.output), "stop", "--now"]
+        subprocess.run(stop, cwd=ROOT, env=self._environment, check=False, timeout=PATIENCE)
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -153,7 +148,7 @@ def training(python: str, tmp_path: Path) -> Iterator[Training]:
 
 
 def test_a_killed_trainer_goes_on_and_trains_on_every_group_once(training: Training) -> None:
-    options = "--groups 2 --group-size 4 --held-out 2 --concurrency 8 --max-tokens 12"
+    options = "--groups 2 --group-size 4 --held-out 2 --max-tokens 12"
     training.start(f"{options} --steps 10000")
     training.wait_for_steps(2)
     training.kill()
@@ -178,38 +173,9 @@ def test_a_killed_trainer_goes_on_and_trains_on_every_group_once(training: Train
         assert 0 <= json.loads((training.output / f"{name}.json").read_text())["success"] <= 1
 
 
-def test_the_pool_of_another_run_is_left_alone(python: str, tmp_path: Path) -> None:
-    program = """if True:
-        import asyncio, sys
-        from pathlib import Path
-        from aiohttp import web
-        from examples.grpo.rollouts import open_pool
-
-        async def main():
-            app = web.Application()
-            app.router.add_get("/status", lambda _: asyncio.sleep(0, web.json_response({})))
-            runner = web.AppRunner(app)
-            await runner.setup()
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            port = runner.addresses[0][1]
-            async with open_pool([], Path(sys.argv[1]), port):
-                pass
-
-        asyncio.run(main())
-    """
-    command = [python, "-c", program, str(tmp_path)]
-    tried = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert tried.returncode == 1
-    assert "has the pool of another run: choose --pool-port" in tried.stderr
-
-
 def test_the_policy_gets_better_at_what_is_rewarded(training: Training) -> None:
     training.start(
-        "--steps 40 --groups 8 --group-size 8 --held-out 16 --concurrency 64 --max-tokens 16 "
-        "--checkpoint-every 20"
+        "--steps 40 --groups 8 --group-size 8 --held-out 16 --max-tokens 16 --checkpoint-every 20"
     )
     assert training.finish() == 0, training.log
     rewards = [line["reward"] for line in training.metrics]

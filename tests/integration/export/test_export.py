@@ -170,8 +170,9 @@ def test_exact_tokens_are_a_line_for_each_branch_with_loss_and_advantage(tmp_pat
     assert (foreign["input_ids"], foreign["loss_mask"]) == ([1, 2, 3, 2], [0, 1, 0, 1])
     report = export(tmp_path / "rollouts.jsonl", tmp_path / "again.jsonl", "tokens")
     assert report.dropped == {"no tokens": 1}
-    read_back = read_branches(tmp_path / "rollouts.jsonl")
-    assert [each.input_ids for each in read_back] == [each["input_ids"] for each in examples]
+    read_back = [*read_branches(tmp_path / "rollouts.jsonl")]
+    for name in ("input_ids", "advantage", "advantage_scaled"):
+        assert [getattr(each, name) for each in read_back] == [each[name] for each in examples]
     assert exported(tmp_path, rows, "tokens", drop_equal=True) == examples[:3]
     broken = row(0, 0, 1.0, **{ROW_FIELD: [{"prompt": "2AQA=", "sampled": "2A"}]})
     with pytest.raises(ExportError, match=r"rollouts.jsonl:1: .*tokens of turn 0 cannot be read"):
