@@ -220,13 +220,16 @@ class CommandAgent(AgentServer):
             self._endings.add(ending)
             ending.add_done_callback(self._endings.discard)
             raise
-        folder.failed = False
-        if session.exhausted.is_set() or (in_time and status in settings.exit_statuses):
+        ended_well = in_time and status in settings.exit_statuses
+        got_nothing = not session.answered and session.lasting_failure is None
+        if session.exhausted.is_set() or (ended_well and not got_nothing):
+            folder.failed = False
             return None
-        folder.failed = True
         said = _said(output, errors)
         if settings.keep_folders != "never":
             said = f" (its folder is {folder.path}){said}"
+        if ended_well:
+            return AgentError(f"{_no_answer(session)}{said}")
         if not in_time:
             return DeadlineError(f"the agent did not end within {seconds:.3g} s{said}")
         if status is None:
@@ -277,10 +280,18 @@ def _failure_of(session: GatewaySession, failure: RolloutError | None) -> Rollou
     if model is not None and not isinstance(failure, DeadlineError):
         return model if failure is None else _with(model, failure)
     if failure is None and not session.answered:
-        made = session.record().made
-        what = f"none of its {made} calls of the model was answered" if made else "it made no call"
-        return AgentError(f"the agent ended well, but {what} of the model at its base URL")
+        return AgentError(_no_answer(session))
     return failure
+
+
+def _no_answer(session: GatewaySession) -> str:
+    """What an agent did that ended well and got no answer of the model."""
+    made = session.record().made
+    what = f"none of its {made} calls of the model was answered" if made else "it made no call"
+    text = f"the agent ended well, but {what} of the model at its base URL"
+    if session.wrong_keys:
+        text += f"; {session.wrong_keys} of its requests did not have the key of the rollout"
+    return text
 
 
 def _with(model: RolloutError, failure: RolloutError) -> RolloutError:

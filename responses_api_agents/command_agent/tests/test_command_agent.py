@@ -241,6 +241,20 @@ def test_an_agent_that_made_no_call_is_a_failure(tmp_path: Path) -> None:
     raised = failure(tmp_path, 'print("All done!")')
     assert isinstance(raised, AgentError)
     assert "made no call" in str(raised)
+    assert "All done!" in str(raised)
+
+
+def test_an_agent_whose_calls_have_a_wrong_key_is_told_so(tmp_path: Path) -> None:
+    program = """
+try:
+    post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", {}, key="of something else")
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+    raised = failure(tmp_path, program)
+    assert isinstance(raised, AgentError)
+    assert "made no call" in str(raised)
+    assert "1 of its requests did not have the key of the rollout; it wrote: 401" in str(raised)
 
 
 def test_a_program_that_does_not_exist_is_found_before_anything_runs(tmp_path: Path) -> None:

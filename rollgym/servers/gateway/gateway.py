@@ -133,6 +133,7 @@ class Gateway(AsyncClosable):
         if authorization[:7].lower() == "bearer ":
             given = authorization[7:]
         if not is_same_token(given, session.key):
+            session.wrong_keys += 1
             raise RefusedRequestError(401, "the key is not that of this session")
         return session
 

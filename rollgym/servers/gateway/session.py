@@ -99,6 +99,8 @@ class GatewaySession:
         self.exhausted = asyncio.Event()
         """Set when the agent has made as many calls as it may."""
         self.tool_failure: RolloutError | None = None
+        self.wrong_keys = 0
+        """The number of requests that did not have its key."""
         self.last_used = asyncio.get_running_loop().time()
         self._context = copy_context()
         self._forced = ForcedParameters(forced or {})
