@@ -29,7 +29,7 @@ from rollgym.ctl.commands import (
     ShowStatus,
     describe,
 )
-from rollgym.store import FileLock, RefusedError
+from rollgym.store import FileLock, RefusedError, StorageError
 from rollgym.store.layout import RUN_LOCK, shard_locks
 
 DEEPEST = 3
@@ -38,6 +38,12 @@ _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 _TIMES = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")
 _NONE = ("none", "null")
+_ENDINGS = """
+exit status:
+  0  it is done, and what was changed is on disk
+  2  the command was used wrongly
+  6  rejected, and nothing was changed
+"""
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -45,37 +51,44 @@ def configure(parser: ArgumentParser) -> None:
         "Change a collection while it runs: pause it, change its limits, run failed rollouts "
         "again, or stop it. What was changed is kept with the run; `rollgym status RUN` shows it."
     )
+    parser.epilog = _ENDINGS
     parser.add_argument(
         "run",
         metavar="RUN",
         help="the .jsonl file of the rollouts, the run directory, or a folder of a web experiment",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    _add(commands, "status", "what the collection is doing", lambda _: ShowStatus())
-    _add(commands, "pause", "start no rollout; running ones finish", lambda _: Pause())
+    _add(commands, "status", "show what the collection is doing", lambda _: ShowStatus())
+    _add(commands, "pause", "start no further rollout; running ones finish", lambda _: Pause())
     _add(commands, "resume", "go on after a pause", lambda _: Resume())
     limit = _add(
         commands,
         "concurrency",
-        "how many rollouts run at a time",
+        "set how many rollouts run at a time",
         lambda options: SetConcurrency(options.limit),
     )
-    limit.add_argument("limit", metavar="N|auto", type=_limit, help="auto: as it was started")
-    budget = _add(commands, "budget", "the limits of the run", _budget)
+    limit.add_argument(
+        "limit", metavar="N|auto", type=_limit, help="rollouts at a time; auto: as it was started"
+    )
+    budget = _add(commands, "budget", "change the limits of the whole run", _budget)
     budget.add_argument(
-        "--max-tokens", type=_count, metavar="N", default=msgspec.UNSET, help="or none: no limit"
+        "--max-tokens",
+        type=_count,
+        metavar="N",
+        default=msgspec.UNSET,
+        help="most tokens of the run; none: no limit",
     )
     budget.add_argument(
         "--max-cost",
         type=_dollars,
         metavar="DOLLARS",
         default=msgspec.UNSET,
-        help="or none: no limit",
+        help="most dollars that the run may cost; none: no limit",
     )
     deadline = _add(
         commands,
         "deadline",
-        "when the collection stops",
+        "set when the collection stops",
         lambda options: SetDeadline(options.at),
     )
     deadline.add_argument(
@@ -87,17 +100,17 @@ def configure(parser: ArgumentParser) -> None:
     policy = _add(
         commands,
         "policy",
-        "the version of the policy from now on",
+        "say which version of the policy the model serves from now on",
         lambda options: SetPolicyVersion(options.version),
     )
-    policy.add_argument("version", metavar="VERSION")
+    policy.add_argument("version", metavar="VERSION", help="a text without commas, such as 42")
     retry = _add(
         commands,
         "retry-failed",
         "run failed rollouts again",
         lambda options: RetryFailed(options.omitted),
     )
-    retry.add_argument("--omitted", action="store_true", help="run omitted ones again, too")
+    retry.add_argument("--omitted", action="store_true", help="run omitted ones again too")
     stop = _add(commands, "stop", "stop, as Ctrl-C does", lambda options: RequestStop(options.now))
     stop.add_argument("--now", action="store_true", help="do not wait for running rollouts")
 
@@ -105,7 +118,9 @@ def configure(parser: ArgumentParser) -> None:
 def _add(
     commands: Any, name: str, summary: str, make: Callable[[Namespace], Command]
 ) -> ArgumentParser:
-    parser: ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    sentence = f"{summary[:1].upper()}{summary[1:]}."
+    parser: ArgumentParser = commands.add_parser(name, help=summary, description=sentence)
+    parser.epilog = _ENDINGS
     parser.add_argument("--json", action="store_true", help="print the answer as a JSON object")
     parser.set_defaults(make=make)
     return parser
@@ -162,7 +177,11 @@ def _explain(directory: Path, runs: list[Path], given: str) -> str:
         return f"{given}: there is no run here. Give the output file or the run directory."
     for run in runs:
         for path in (run / RUN_LOCK, *shard_locks(run)):
-            if FileLock(path).is_held():
+            try:
+                held = FileLock(path).is_held()
+            except StorageError as error:
+                return f"{given} can be asked only by the user who collects it: {error}"
+            if held:
                 return (
                     f"{given} is collected by {FileLock(path).holder()}, which does not answer "
                     "here: ask on that machine, as the same user and with this version of rollgym"

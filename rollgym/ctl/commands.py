@@ -74,9 +74,11 @@ class SetBudget(_ControlCommand, frozen=True, tag="budget"):
         control.set_budget(max_tokens=self.max_tokens, max_cost=self.max_cost, by=by)
         parts = []
         if self.max_tokens is not msgspec.UNSET:
-            parts.append(f"{self.max_tokens:,} tokens" if self.max_tokens else "any tokens")
+            parts.append(
+                f"{self.max_tokens:,} tokens" if self.max_tokens else "any number of tokens"
+            )
         if self.max_cost is not msgspec.UNSET:
-            parts.append(f"${self.max_cost:g}" if self.max_cost else "any cost")
+            parts.append(f"${self.max_cost:g}" if self.max_cost else "any amount of money")
         return f"The run may use {' and '.join(parts)}."
 
 

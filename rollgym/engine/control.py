@@ -107,6 +107,8 @@ class Control:
         self.budget: dict[str, Any] = {}
         self.revision = 0
         self.error: StorageError | None = None
+        self.back_pressure: Callable[[], str | None] = lambda: None
+        """Says for the status why the source gives no further task."""
         self._clock, self._wall_clock = clock, wall_clock
         self._holds: dict[str, None] = {}
         self._actions: deque[tuple[Action, asyncio.Future[int]]] = deque()
@@ -283,7 +285,10 @@ class Control:
 
     def status(self) -> CollectionStatus | None:
         """The present state of the collection; None before and after it."""
-        return self._attached.status() if self._attached else None
+        status = self._attached.status() if self._attached else None
+        if status and not status.holds and (reason := self.back_pressure()):
+            return msgspec.structs.replace(status, holds=(reason,))
+        return status
 
     async def flush(self) -> None:
         """Wait until every change so far is on disk. Raises StorageError."""

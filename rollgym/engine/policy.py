@@ -155,4 +155,5 @@ def check_budget(max_tokens: int | None, max_cost: float | None, prices: Prices)
     """Raises ValueError for a budget that cannot be kept."""
     for name, limit in (("max_tokens", max_tokens), ("max_cost", max_cost)):
         _require(limit is None or 0 < limit < math.inf, f"{name} finite and above 0")
-    _require(max_cost is None or bool(prices.by_model), "prices with max_cost")
+    if max_cost is not None and not prices.by_model:
+        raise ValueError("a limit on cost (max_cost) needs prices, and the collection has none")

@@ -78,6 +78,7 @@ class RolloutPool(AsyncClosable):
         self.settings = settings
         self.stop = stop or Stop()
         self.control = control or Control(wall_clock=wall_clock)
+        self.control.back_pressure = self._holding
         self._store = store
         self._policy = policy or Policy()
         self._observers = observers

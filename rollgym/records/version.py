@@ -174,13 +174,14 @@ def note_first_uses(first: dict[str, float], turns: Iterable[PolicyTurn], began:
 
 
 def version_text(value: object) -> str:
-    """A version as a text; "" for what is not one."""
+    """A version as a text; "" for what is not one. A comma separates versions in a header."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
         return ""
     text = value.strip()
-    return text if len(text) <= LONGEST_VERSION and text.isprintable() else ""
+    is_version = len(text) <= LONGEST_VERSION and text.isprintable() and "," not in text
+    return text if is_version else ""
 
 
 def require_version(text: str) -> str:
@@ -188,8 +189,8 @@ def require_version(text: str) -> str:
     version = version_text(text)
     if not version:
         raise ValueError(
-            f"a policy version is a text of 1 to {LONGEST_VERSION} printable characters,"
-            f" not {text[:LONGEST_VERSION]!r}"
+            f"a policy version is a text of 1 to {LONGEST_VERSION} printable characters without"
+            f" commas, not {text[:LONGEST_VERSION]!r}"
         )
     return version
 

@@ -67,7 +67,10 @@ def test_every_command_says_what_it_did_and_what_was_changed_stays_with_the_run(
     for line in ("running", "5 of up to 5 (the limit is set live)", "of 1,000,000", "version 12"):
         assert line in shown
     assert main(["ctl", str(RUN), "budget", "--max-cost", "1"]) == 6
-    assert "requires prices with max_cost" in capsys.readouterr().err
+    assert (
+        "a limit on cost (max_cost) needs prices, and the collection has none"
+        in capsys.readouterr().err
+    )
     assert ctl(capsys, "concurrency", "auto").startswith("Up to 2 rollouts at a time for now")
     assert ctl(capsys, "stop").startswith("Stopping: 5 running rollouts will finish.")
     assert ctl(capsys, "resume") == "It is stopping: nothing more starts.\n"
@@ -154,3 +157,14 @@ def test_worker_processes_are_controlled_through_their_driver(
     wait_until(lambda: '"running":6' in ctl(capsys, "status", "--json"))
     ctl(capsys, "stop", "--now")
     assert finish(collecting).status == 5
+
+
+def test_the_run_of_another_user_is_not_asked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lock = RUN / ".run.lock"
+    lock.mkdir(parents=True)  # cannot be opened, even by root
+    assert main(["ctl", str(RUN), "status"]) == 6
+    said = capsys.readouterr().err
+    assert "can be asked only by the user who collects it" in said
+    assert str(lock) in said

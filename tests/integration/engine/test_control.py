@@ -192,7 +192,7 @@ def test_the_limit_on_attempts_is_changed_at_once_and_returns_to_the_policy(
 def test_a_budget_is_changed_while_the_collection_runs(scene: Scene) -> None:
     async def act() -> None:
         await scene.until(lambda: scene.running == 4)
-        with pytest.raises(ValueError, match="prices with max_cost"):
+        with pytest.raises(ValueError, match="needs prices"):
             scene.control.set_budget(max_cost=1.0)
         scene.control.set_budget(max_tokens=None)
         assert scene.status().max_tokens is None

@@ -156,6 +156,9 @@ def test_no_group_is_started_while_enough_wait_for_a_trainer(tmp_path: Path) -> 
             started = pool.status()["groups"]["started"]
             assert 3 <= started <= 3 + 4
             assert pool.status()["holding"] == f"{started} groups wait for a trainer"
+            shown = pool.control.status()
+            assert shown is not None
+            assert shown.holds == (f"{started} groups wait for a trainer",)
             await take(pool, started - 2)
             await until(lambda: pool.status()["groups"]["started"] > started)
 

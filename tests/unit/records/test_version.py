@@ -38,6 +38,7 @@ def test_a_header_has_one_version_or_several(text: str, versions: list[str]) -> 
     [
         ({"policy_version": 7}, TurnVersion("7")),
         ({"policy_version": True}, TurnVersion()),
+        ({"policy_version": "7,8"}, TurnVersion()),
         ({"policy_version": {"v": 7}}, TurnVersion()),
         ({}, TurnVersion()),
         ({"policy_versions": [["7", 3]]}, TurnVersion("7")),
