@@ -1,11 +1,13 @@
 """`rollgym model`: serve a GGUF file as a model (serve), or get the bundled model's (fetch)."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 from rollgym.cli.process import CRASHED, INTERRUPTED, exit_now, port_number, say, say_error
 
 DEFAULT_PORT = 8000
+LEAST_CONTEXT = 256
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -25,12 +27,13 @@ def configure(parser: ArgumentParser) -> None:
     add("--chat-template", type=Path, metavar="FILE", help=template_help)
     port_help = f"port to listen on (default: {DEFAULT_PORT}; 0: any free port)"
     add("--port", type=port_number, default=DEFAULT_PORT, help=port_help)
-    add("--threads", type=int, default=1, help="processor threads (default: 1)")
-    add("--slots", type=int, default=4, help="requests at the same time (default: 4)")
-    add("--context", type=int, default=4096, help="tokens of one conversation (default: 4096)")
+    add("--threads", type=_whole(1), default=1, help="processor threads (default: 1)")
+    add("--slots", type=_whole(1), default=4, help="requests at the same time (default: 4)")
+    context_help = "tokens of one conversation (default: 4096)"
+    add("--context", type=_whole(LEAST_CONTEXT), default=4096, help=context_help)
     add(
         "--gpu-layers",
-        type=int,
+        type=_whole(-1),
         default=-1,
         help="layers on a GPU (default: -1, llama.cpp decides)",
     )
@@ -73,3 +76,16 @@ async def _serve(arguments: Namespace) -> int:
                 return 0
     say_error(str(process.failure))
     return CRASHED
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise ArgumentTypeError(f"{text!r} is not a whole number from {least}")
+        return number
+
+    return read

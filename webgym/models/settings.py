@@ -173,9 +173,9 @@ class PolicySettings(SettingsSection):
         return {"grammar": grammar}
 
     def request(self, fields: Params) -> Params:
-        """The fields that are sent: without the omitted ones, and with those of `extra_body`."""
-        sent = {name: value for name, value in fields.items() if name not in self.omit_fields}
-        return {**sent, **self.extra_body}
+        """The fields that are sent: with those of `extra_body`, and without the omitted ones."""
+        sent = {**fields, **self.extra_body}
+        return {name: value for name, value in sent.items() if name not in self.omit_fields}
 
 
 class ModelSettings(SettingsSection):

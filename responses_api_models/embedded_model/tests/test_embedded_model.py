@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,7 @@ import pytest
 from responses_api_models.embedded_model.app import EmbeddedModel, EmbeddedModelConfig
 from responses_api_models.embedded_model.grammar import call_grammar
 from responses_api_models.embedded_model.tests.fake_llama import ANSWER, CALL
+from rollgym.cli.main import main
 from rollgym.records import ModelUnavailableError
 from rollgym.servers import Response, ServerClient
 from rollgym.servers.gguf import WeightsError, find_weights, provide_weights, weights
@@ -180,6 +182,19 @@ def test_missing_damaged_and_wrong_weights_are_named_with_what_to_do(
     monkeypatch.setattr(weights, "find_spec", lambda _: None)
     with pytest.raises(WeightsError, match=r"pip install 'rollgym\[embedded\]'"):
         weights.require_llama()
+
+
+def test_a_port_that_is_taken_and_numbers_out_of_range_are_named(
+    model_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve = ["model", "serve", "--model-path", str(model_path), "--port"]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert main([*serve, str(port)]) == 6
+    assert f"port {port} of 127.0.0.1 cannot be used: Address" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*serve, "99999"])
+    assert "'99999' is not a whole number from 0 to 65535" in capsys.readouterr().err
 
 
 def test_a_grammar_has_the_tools_and_the_types_of_their_parameters() -> None:

@@ -14,6 +14,8 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
+import socket
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -21,14 +23,22 @@ import msgspec
 
 from rollgym.closing import AsyncClosable
 from rollgym.engine import Backoff
-from rollgym.servers.gguf.program import GgufSettings
+from rollgym.servers.gguf.program import HOST, GgufSettings
 from rollgym.servers.gguf.weights import WeightsError, require_llama
 from rollgym.servers.isolation.child import WorkerCall, framed
-from rollgym.servers.isolation.process import IsolatedProcess, IsolationError, WorkerSettings
+from rollgym.servers.isolation.process import (
+    CallFailedError,
+    IsolatedProcess,
+    IsolationError,
+    WorkerSettings,
+)
 from rollgym.servers.isolation.workers import worker_environment
 
 KILL_TIMEOUT = 5.0
 _FUNCTION = "rollgym.servers.gguf.program:serve"
+_REASONS = 2
+_LLAMA_ERROR = re.compile(r"[\d.]+ E (.+)")
+"""An error in llama.cpp's log: the time since its start, the level, the place and the message."""
 _PAUSES = Backoff(0.25, maximum=8.0, jitter=0.0)
 _LOGGER = logging.getLogger("rollgym.servers")
 
@@ -65,10 +75,14 @@ class GgufProcess(AsyncClosable):
     async def start(self) -> None:
         """Return when the model answers. Raises WeightsError."""
         require_llama()
+        _require_free(self._settings.port)
         try:
             self.url = await self._launch(self._settings)
         except IsolationError as error:
-            raise WeightsError(f"{self._settings.name} was not loaded: {error}") from error
+            settings = self._settings
+            raise WeightsError(
+                f"{settings.name} was not loaded from {settings.weights}: {self._reason(error)}"
+            ) from error
         self._watching = asyncio.create_task(self._watch())
 
     async def lost(self) -> None:
@@ -99,6 +113,14 @@ class GgufProcess(AsyncClosable):
             self._process.kill()
             await asyncio.wait({self._process.ended}, timeout=KILL_TIMEOUT)
 
+    def _reason(self, error: IsolationError) -> str:
+        """What llama.cpp logged before it gave up; where it logged nothing, the error."""
+        output = self._process.last_output if self._process else ""
+        found = [*dict.fromkeys(each.strip() for each in _LLAMA_ERROR.findall(output))]
+        if not isinstance(error, CallFailedError) or not found:
+            return str(error)
+        return "llama.cpp says: " + "; ".join(found[:_REASONS])
+
     async def _watch(self) -> None:
         settings = msgspec.structs.replace(self._settings, port=urlsplit(self.url).port or 0)
         while self._process is not None:
@@ -113,3 +135,16 @@ class GgufProcess(AsyncClosable):
             await asyncio.sleep(_PAUSES.delay(self.restarts, 0))
             with contextlib.suppress(IsolationError):  # its process has ended, so it is counted
                 await self._launch(settings)
+
+
+def _require_free(port: int) -> None:
+    """Raise WeightsError for a port that cannot be listened on; llama.cpp does not say why."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise WeightsError(
+                f"port {port} of {HOST} cannot be used: {error.strerror}. Choose another one, or "
+                "0 for any free port"
+            ) from error

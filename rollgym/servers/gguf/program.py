@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+HOST = "127.0.0.1"
 PROMPT_CACHE_MIB = 512
 """Memory for the state of earlier prompts, which saves reading them again."""
 _WARNINGS = 2
@@ -58,7 +59,7 @@ def serve(given: dict[str, Any]) -> str:
     params.n_ctx = settings.context * settings.slots
     params.n_gpu_layers = settings.gpu_layers
     params.cache_ram_mib = PROMPT_CACHE_MIB
-    params.hostnames = ["127.0.0.1"]
+    params.hostnames = [HOST]
     params.port = settings.port
     params.api_keys = [settings.key] if settings.key else []
     params.cors_origins = ""

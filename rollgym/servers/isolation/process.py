@@ -245,6 +245,11 @@ class IsolatedProcess:
         """How the process ended, with the last lines of its output."""
         return describe_exit(self._pipes.exit_status) + self._last_output()
 
+    @property
+    def last_output(self) -> str:
+        """The end of what the process printed; complete once it has ended."""
+        return self._pipes.last_output
+
     def kill(self) -> None:
         self._pipes.kill()
 

@@ -183,11 +183,17 @@ def _function_calls(message: JsonObject, suffix: str) -> list[JsonObject]:
 
 
 def _asked_logprobs(choice: JsonObject, params: JsonObject) -> list[Any] | None:
-    """Log probabilities with the texts of the tokens; they are large, so only on request."""
+    """Log probabilities with the texts of the tokens, and alternatives; both only on request.
+
+    llama.cpp gives twenty alternatives of each token where none are asked for.
+    """
     include = get_optional_array(params, "include")
     if not (params.get("logprobs") or params.get("top_logprobs") or LOGPROBS in include):
         return None
-    return get_optional_array(get_optional_object(choice, "logprobs"), "content")
+    entries = get_optional_array(get_optional_object(choice, "logprobs"), "content")
+    if params.get("top_logprobs"):
+        return entries
+    return [{**e, "top_logprobs": []} if isinstance(e, dict) else e for e in entries]
 
 
 def _echo(params: JsonObject) -> JsonObject:

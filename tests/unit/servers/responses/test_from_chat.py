@@ -146,8 +146,15 @@ def test_the_texts_of_tokens_are_kept_only_where_they_were_asked_for() -> None:
     (item,) = response_from_chat(completion, {})["output"]
     assert "logprobs" not in item["content"][0]
     assert item["generation_log_probs"] == [-0.5, -1]
+    alternative = {"token": "So", "logprob": -0.5, "bytes": [83, 111]}
+    given = [{**each, "top_logprobs": [alternative]} for each in LOGPROBS]
+    completion = completion_of({"content": "So."}, logprobs={"content": given})
+    (item,) = response_from_chat(completion, {"include": ["message.output_text.logprobs"]})[
+        "output"
+    ]
+    assert item["content"][0]["logprobs"] == LOGPROBS  # without alternatives
     (item,) = response_from_chat(completion, {"top_logprobs": 1})["output"]
-    assert item["content"][0]["logprobs"] == LOGPROBS
+    assert item["content"][0]["logprobs"] == given
 
 
 def test_tokens_are_found_on_the_choice_and_on_the_message_too() -> None:

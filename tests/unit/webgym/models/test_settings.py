@@ -129,6 +129,8 @@ def test_a_vision_model_gets_only_fields_that_every_endpoint_takes() -> None:
     params = policy.params(INTERFACES["vision"])
     assert params == {"temperature": 1.0, "max_tokens": 3072}
     assert policy.request({**params, "seed": 1, "user": "one"}) == params
+    of_file = PolicySettings(extra_body={"top_k": 2, "stop": "\n"}, omit_fields=("top_k",))
+    assert of_file.request({}) == {"stop": "\n"}  # an omitted field is never sent
 
 
 def test_a_prompt_format_must_fit_the_other_settings() -> None:
