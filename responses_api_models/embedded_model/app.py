@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import Field, SecretStr
 
-from responses_api_models.embedded_model.grammar import call_grammar
+from responses_api_models.embedded_model.grammar import call_grammar, function_of
 from rollgym.records import ModelMalformedError, ModelRequestError, ModelUnavailableError, Row
 from rollgym.servers import EndpointModelConfig, ModelServer, ServerDirectory
 from rollgym.servers.endpoints import EndpointPool, EndpointSettings
@@ -180,6 +180,7 @@ class EmbeddedModel(ModelServer):
     async def _complete(self, request: JsonObject, before: Sequence[int] = ()) -> JsonObject:
         """The chat completion for a chat request; `before` are the tokens that it continues."""
         body, client = self._body(request), self._client
+        _check_tool_choice(body.get("tool_choice"), body.get("tools"))
         tagged = self.config.tags_calls and bool(body.get("tools"))
         if tagged:
             self._constrain(body)
@@ -244,3 +245,18 @@ class EmbeddedModel(ModelServer):
 
 def _is_tool_result(message: Any) -> bool:
     return isinstance(message, dict) and message.get("role") == "tool"
+
+
+def _check_tool_choice(choice: Any, tools: Any) -> None:
+    """llama.cpp would answer a forced call without its tool with a text.
+
+    Raises ModelRequestError.
+    """
+    if choice == "required" and not tools:
+        raise ModelRequestError("tool_choice is required, and the request has no tools")
+    match choice:
+        case {"function": {"name": str(name)}}:
+            known = [function_of(tool).get("name") for tool in tools or ()]
+            if name not in known:
+                has = ", ".join(map(str, known)) or "none"
+                raise ModelRequestError(f"tool_choice is {name}, and the tools are: {has}")

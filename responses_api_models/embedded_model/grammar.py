@@ -38,11 +38,17 @@ _COMMON = {
 def call_grammar(tools: Sequence[JsonObject], name: str | None = None) -> str:
     """The grammar of one call of a tool, or of the one with this name; tools as in chat."""
     rules = _Rules()
-    functions = map(_function, tools)
+    functions = map(function_of, tools)
     calls = [rules.call(each) for each in functions if name is None or each["name"] == name]
     root = f"{_literal(CALL_START)} ( {' | '.join(calls)} ) {_literal(CALL_END)}"
     lines = {"root": root, **rules.found, **_COMMON}
     return "\n".join(f"{rule} ::= {text}" for rule, text in lines.items())
+
+
+def function_of(tool: JsonObject) -> JsonObject:
+    """The function of a tool, as chat or as Responses has it."""
+    function = tool.get("function")
+    return function if isinstance(function, dict) else tool
 
 
 class _Rules:
@@ -104,11 +110,6 @@ class _Rules:
 
 def _any_of(members: Sequence[str]) -> str:
     return "".join(f" ( {_COMMA} {each} )?" for each in members)
-
-
-def _function(tool: JsonObject) -> JsonObject:
-    function = tool.get("function")
-    return function if isinstance(function, dict) else tool
 
 
 def _json(value: Any) -> str:

@@ -19,7 +19,7 @@ from responses_api_models.embedded_model.app import EmbeddedModel, EmbeddedModel
 from responses_api_models.embedded_model.grammar import call_grammar
 from responses_api_models.embedded_model.tests.fake_llama import ANSWER, CALL
 from rollgym.cli.main import main
-from rollgym.records import ModelUnavailableError
+from rollgym.records import ModelRequestError, ModelUnavailableError
 from rollgym.servers import Response, ServerClient
 from rollgym.servers.gguf import WeightsError, find_weights, provide_weights, weights
 from rollgym.servers.testing import reached
@@ -102,6 +102,18 @@ def test_the_first_reply_must_be_a_call_and_the_one_after_its_result_is_free(
     assert Response.of(second).text == ANSWER
     assert bytes(second["output"][0]["generation_token_ids"]).decode() == ANSWER
     assert not Response.of(second).function_calls
+
+
+def test_a_forced_call_needs_its_tool(model_path: Path) -> None:
+    async def episode() -> None:
+        async with serving(model_path) as client:
+            with pytest.raises(ModelRequestError, match="the request has no tools"):
+                await ask(client, tool_choice="required")
+            choice = {"type": "function", "name": "fly"}
+            with pytest.raises(ModelRequestError, match="is fly, and the tools are: get_weather"):
+                await ask(client, tools=TOOLS, tool_choice=choice)
+
+    asyncio.run(episode())
 
 
 def test_a_model_that_crashes_is_started_again_until_its_restarts_are_used_up(

@@ -1,7 +1,8 @@
 """Failed tries: how the HTTP response of a model endpoint becomes a typed failure.
 
-Statuses decide, with three exceptions that the servers in use make necessary: a conversation that
-is too long is recognised by its wording, an exhausted quota is reported as a rate limit although
+Statuses decide, with four exceptions that the servers in use make necessary: a conversation that
+is too long is recognised by its wording, so is a request that llama.cpp never answers, with its
+status 500, an exhausted quota is reported as a rate limit although
 waiting does not help, and a redirection is not followed, because it would send the request, and
 maybe the key, to an address that is not configured.
 """
@@ -77,6 +78,8 @@ _OVERFLOW_WORDINGS = re.compile(
     ),
     re.IGNORECASE,
 )
+# What llama.cpp rejects with 500: pictures and sounds without their encoder, and malformed tools.
+_WRONG_FOR_LLAMA_CPP = re.compile(r"(?:image|audio) input is not supported|Failed to parse tools:")
 _PHRASE = re.compile(r"try again in ((?:\d+(?:\.\d+)?(?:ms|[smh]))+)", re.IGNORECASE)
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smh])", re.IGNORECASE)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -159,6 +162,8 @@ def _failed_try(
             said += "; waiting does not help"
             return FailedTry(ModelRateLimitError, said, wait, retryable=False, local=True)
         return FailedTry(ModelRateLimitError, said, wait)
+    if status == 500 and _WRONG_FOR_LLAMA_CPP.match(error.message):
+        return FailedTry(ModelRequestError, said)
     if status in _UNAVAILABLE or (status >= 500 and status not in _PERMANENT):
         return FailedTry(ModelUnavailableError, said, requested_wait(headers, "", clock))
     advice = _ADVICE.get(status, _REDIRECTED if status < 400 else "")

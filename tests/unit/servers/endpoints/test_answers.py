@@ -59,6 +59,12 @@ def test_the_status_decides_what_kind_of_failure_an_answer_is(
     assert found.reason.startswith(f"answered {status}: No.")
 
 
+def test_what_llama_cpp_never_answers_is_a_wrong_request_in_spite_of_its_status() -> None:
+    for said in ("image input is not supported - hint: mmproj", "Failed to parse tools: Missing"):
+        found = fault(500, {"error": {"message": said, "type": "server_error"}})
+        assert (found.error, found.worth_retrying) == (ModelRequestError, False)
+
+
 @for_each("server", OVERFLOWS)
 def test_a_conversation_that_is_too_long_is_recognised_in_every_wording(server: str) -> None:
     status, body = OVERFLOWS[server]
