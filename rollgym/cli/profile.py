@@ -32,7 +32,8 @@ def configure(parser: ArgumentParser) -> None:
     parser.description = (
         "Show a line for each task with an outcome: its repeats by outcome, and the mean, standard "
         "deviation (of the population), minimum and maximum of their rewards; at the end pass@k "
-        "and the means. Tasks are in the order in which they were finished."
+        "and the means, for web rollouts also the share of replies that are actions and the tokens "
+        "of a step. Tasks are in the order in which they were finished."
     )
     parser.add_argument(
         "path", metavar="RUN", type=Path, help="a run directory, or the .jsonl file of its rollouts"

@@ -91,6 +91,7 @@ def headline(summary: Summary) -> dict[str, Any]:
     for name in _MEASURES:
         measure = summary.measures.get(name)
         numbers[f"avg_{name}"] = _rounded(measure.mean) if measure else None
+    numbers |= _of_replies(summary)
     most = max(summary.pass_at_k, default=1)
     if most > 1:
         for k, estimate in summary.pass_at_k.items():
@@ -100,6 +101,17 @@ def headline(summary: Summary) -> dict[str, Any]:
     if costs:
         numbers["cost_usd"] = _rounded(sum(costs) / DOLLAR)
     return numbers
+
+
+def _of_replies(summary: Summary) -> dict[str, Any]:
+    """Of web rollouts: the share of replies that are actions, and the tokens of a step."""
+    means = {name: each.mean or 0.0 for name, each in summary.measures.items()}
+    if not means.get("replies") or "unparsed" not in means:
+        return {}
+    return {
+        "parse_rate": _rounded(1 - means["unparsed"] / means["replies"]),
+        "tokens_per_step": _rounded(means.get("tokens", 0.0) / means["replies"]),
+    }
 
 
 class ResumeOptions(NamedTuple):

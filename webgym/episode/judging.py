@@ -109,6 +109,8 @@ def _measures(trajectory: Trajectory, verdict: EpisodeVerdict) -> dict[str, floa
     return {
         "steps": float(len(keys)),
         "response_length": sum(said) / len(said) if said else 0.0,
+        "replies": float(len(said)),
+        "tokens": float(trajectory.usage.input_tokens + trajectory.usage.output_tokens),
         "goback": float(keys.count("goback")),
         "unparsed": float(keys.count(UNPARSED)),
         "blocked": float(verdict.is_blocked),

@@ -82,6 +82,15 @@ def test_the_headline_has_the_names_people_know() -> None:
     }
 
 
+def test_web_rollouts_have_the_share_of_actions_and_the_tokens_of_a_step() -> None:
+    rollouts = [
+        Completed(1.0, success=True, measures={"replies": 3.0, "unparsed": 1.0, "tokens": 900.0}),
+        Completed(0.0, success=False, measures={"replies": 1.0, "unparsed": 0.0, "tokens": 300.0}),
+    ]
+    numbers = headline(metrics_of(*rollouts).summary())
+    assert (numbers["parse_rate"], numbers["tokens_per_step"]) == (0.75, 300.0)
+
+
 def test_what_was_not_measured_is_null() -> None:
     assert headline(metrics_of(Completed(1.0)).summary()) == {
         "avg_reward": 1.0,
