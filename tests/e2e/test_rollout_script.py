@@ -55,7 +55,7 @@ def test_the_metrics_can_be_imported_from_the_script() -> None:
 
 
 MISTAKES: list[tuple[list[str], str]] = [
-    (["--config-name", "rollout_trian"], "did you mean 'rollout_train'?"),
+    (["--config-name", "rollout_trian"], "did you mean rollout_train?"),
     ([*TRAIN, "env_config.sever_size=3"], "did you mean env_config.server_size?"),
     ([*TRAIN, "seed=1,2"], "give one value"),
     ([*TRAIN, "ray_address=auto"], "ray_address: must be null without launcher=ray, not 'auto'"),
