@@ -20,6 +20,17 @@ from rollgym.store.errors import RefusedError
 FETCH_TIMEOUT = 300.0
 
 
+def user_cache() -> Path | None:
+    """rollgym's folder in the cache of this user; None for a user without a home folder."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(named):  # noqa: PTH117 - its standard says to ignore relative paths
+        return Path(named) / "rollgym"
+    try:
+        return Path.home() / ".cache" / "rollgym"
+    except RuntimeError:
+        return None
+
+
 class PackageFetchError(RefusedError):
     """A package could not be fetched from the package index."""
 
@@ -33,9 +44,14 @@ class PinnedPackage(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """The folder that `fetch` unpacks into."""
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        return Path(base) / "rollgym" / f"{self.name}-{self.version}"
+        """The folder that `fetch` unpacks into. Raises PackageFetchError where there is none."""
+        cache = user_cache()
+        if cache is None:
+            raise PackageFetchError(
+                f"there is no place for {self.name}: this user has no home folder. Set "
+                "XDG_CACHE_HOME to the path of a folder"
+            )
+        return cache / f"{self.name}-{self.version}"
 
     def places(self) -> Iterator[Path]:
         """Where the package's modules may be: installed, or in `folder`."""
@@ -43,7 +59,8 @@ class PinnedPackage(NamedTuple):
         spec = find_spec(module)  # does not import it
         for place in (spec.submodule_search_locations if spec else None) or ():
             yield Path(place)
-        yield self.folder / module
+        if user_cache() is not None:
+            yield self.folder / module
 
     def fetch(self) -> None:
         """Unpack the package into `folder`, which is replaced. Raises PackageFetchError."""

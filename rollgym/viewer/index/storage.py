@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from rollgym.store.errors import StorageError, storage_errors
+from rollgym.store.packages import user_cache
 from rollgym.viewer.index.builder import relative_name
 from rollgym.viewer.index.database import Database, identity_of, is_damage
 from rollgym.viewer.source import ViewerSource
@@ -30,8 +31,8 @@ def persistent_paths(source: ViewerSource) -> Iterator[Path]:
     """Paths that outlast the process, the best first. They may turn out not to be writable."""
     path = Path(os.path.abspath(source.path))  # noqa: PTH100 - keeps links: beside the path that was named
     yield (path if path.is_dir() else path.parent) / f".{path.name}{SUFFIX}"
-    if (cache := _cache()) is not None:
-        folder = cache / "rollgym" / "viewer" / _hashed(source)
+    if (cache := user_cache()) is not None:
+        folder = cache / "viewer" / _hashed(source)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError:
@@ -45,16 +46,6 @@ def _hashed(source: ViewerSource) -> str:
     for path in (source.path, *(part.path for part in source.parts)):
         digest.update(os.fsencode(path.resolve()) + b"\0")
     return digest.hexdigest()
-
-
-def _cache() -> Path | None:
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(named):  # noqa: PTH117 - its standard says to ignore relative paths
-        return Path(named)
-    try:
-        return Path.home() / ".cache"
-    except RuntimeError:
-        return None
 
 
 class IndexStorage:
