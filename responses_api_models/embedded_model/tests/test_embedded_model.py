@@ -206,7 +206,7 @@ def test_a_port_that_is_taken_and_numbers_out_of_range_are_named(
     assert f"port {port} of 127.0.0.1 cannot be used: Address" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([*serve, "99999"])
-    assert "'99999' is not a whole number from 0 to 65535" in capsys.readouterr().err
+    assert "'99999' is not a port: give a number from 0 to 65535" in capsys.readouterr().err
 
 
 def test_a_grammar_has_the_tools_and_the_types_of_their_parameters() -> None:
