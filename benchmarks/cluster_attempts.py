@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from benchmarks.cluster_nodes import Nodes
 from benchmarks.cluster_settings import Cluster
@@ -137,6 +138,7 @@ class SimulatedTransport(EndpointTransport):
         seconds: float,
         *,
         in_parts: bool = False,
+        read: Callable[[bytes], Any] = bytes,
     ) -> bytes | FailedTry:
         assert body is not None
         if self._random.random() < self._errors:

@@ -17,6 +17,8 @@ those of the turn before (`rollgym.servers.exact_tokens`).
 of the configuration. `sampling_overrides`, the model and the tokens are set last.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -35,7 +37,7 @@ from rollgym.servers.endpoints.times import note_fallback, note_first_token
 from rollgym.servers.episode import TAKES_TOKENS
 from rollgym.servers.exact_tokens import (
     ExactTokens,
-    decoded_completion,
+    completion_reader,
     last_tokens,
     require_tokens,
 )
@@ -43,6 +45,7 @@ from rollgym.servers.model import decoded
 from rollgym.servers.responses import (
     ChatForm,
     JsonObject,
+    asks_for_logprobs,
     chat_request,
     metadata_parameters,
     response_from_chat,
@@ -112,7 +115,8 @@ class VllmModel(EndpointModelServer):
         if config.continue_from_tokens:
             completion = await self._tokens.continued(body, last_tokens(asked.get("input")))
         else:
-            completion = decoded_completion(await self._answer(body))
+            read = completion_reader(whole=asks_for_logprobs(asked))
+            completion = await self._completion(body, read)
         note_first_token(completion)
         note_fallback(completion, config.policy_version_fallback)
         response = response_from_chat(completion, asked, think_tags=think_tags)
@@ -138,6 +142,14 @@ class VllmModel(EndpointModelServer):
         if self.config.gives_tokens:
             return await self._tokens.chat({**body, **_WITH_TOKENS})
         return await self.pool.post("/chat/completions", msgspec.json.encode(body))
+
+    async def _completion(
+        self, body: JsonObject, read: Callable[[bytes], JsonObject]
+    ) -> JsonObject:
+        send = partial(self.pool.post_and_read, "/chat/completions", read=read)
+        if self.config.gives_tokens:
+            return await self._tokens.completion({**body, **_WITH_TOKENS}, send)
+        return await send(msgspec.json.encode(body))
 
     @property
     def _form(self) -> ChatForm:

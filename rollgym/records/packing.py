@@ -7,8 +7,9 @@ where floats are not the same numbers.
 
 import sys
 from array import array
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from binascii import Error as Base64Error
+from binascii import b2a_base64
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,15 +36,14 @@ def pack_ids(ids: Sequence[int]) -> str:
     """Raises TokenError for numbers that are not ids."""
     if not ids:
         return ""
-    ids = as_ids(ids)
-    size = max(2, (max(ids).bit_length() + 7) // 8)
-    if size == 2:
-        return "2" + b64encode(_little(array("H", ids)).tobytes()).decode()
-    wide = _little(ids).tobytes()
+    wide = _little(as_ids(ids)).tobytes()
+    size, zeros = ID_SIZE, bytes(len(ids))
+    while size > 2 and wide[size - 1 :: ID_SIZE] == zeros:
+        size -= 1
     data = bytearray(len(ids) * size)
     for byte in range(size):
         data[byte::size] = wide[byte::ID_SIZE]
-    return f"{size}{b64encode(data).decode()}"
+    return f"{size}{_base64(data)}"
 
 
 def packed_count(text: str) -> int:
@@ -77,8 +77,8 @@ def pack_numbers(numbers: Sequence[float]) -> str:
         return ""
     single = array("f", numbers)
     if single.tolist() == list(numbers):
-        return "4" + b64encode(_little(single).tobytes()).decode()
-    return "8" + b64encode(_little(array("d", numbers)).tobytes()).decode()
+        return "4" + _base64(_little(single))
+    return "8" + _base64(_little(array("d", numbers)))
 
 
 def unpack_numbers(text: str) -> list[float]:
@@ -89,6 +89,10 @@ def unpack_numbers(text: str) -> list[float]:
     if size not in (4, 8):
         raise TokenError(f"log probabilities of {size} bytes are unknown")
     return _little(array("f" if size == 4 else "d", data)).tolist()
+
+
+def _base64(data: "bytearray | array[Any]") -> str:
+    return b2a_base64(data, newline=False).decode()
 
 
 def _unpacked(text: str) -> tuple[int, bytes]:

@@ -24,21 +24,24 @@ _MARK_IN_JSON = rb'"\u0000"'
 
 
 def decode_besides_prompt(
-    text: bytes, holder: Callable[[dict[str, Any]], object]
+    text: bytes,
+    holder: Callable[[dict[str, Any]], object],
+    decoder: JsonDecoder[Any] = _OBJECT,
 ) -> dict[str, Any]:
     """Decode an object, except for the array of prompt ids in the part of it that `holder` finds.
 
-    If the array is elsewhere, or is not one of numbers, everything is decoded. Raises
-    msgspec.DecodeError.
+    If the array is elsewhere, or is not one of numbers, everything is decoded, as it is if the
+    `decoder` does not read it. Raises msgspec.DecodeError.
     """
     found = text.find(_NAME)
     if found < 0:
-        return _OBJECT.decode(text)
+        return _decoded(text, decoder)
     start = found + len(_NAME) - 1
     end = text.find(b"]", start) + 1
     if end:
         try:
-            whole = _OBJECT.decode(b"%b%b%b" % (text[:start], _MARK_IN_JSON, text[end:]))
+            marked = b"%b%b%b" % (text[:start], _MARK_IN_JSON, text[end:])
+            whole = _decoded(marked, decoder)
         except msgspec.DecodeError:  # there is an array or a text in the array
             return _OBJECT.decode(text)
         part = holder(whole)
@@ -46,6 +49,14 @@ def decode_besides_prompt(
             part[PROMPT_IDS] = msgspec.Raw(text[start:end])
             return whole
     return _OBJECT.decode(text)
+
+
+def _decoded(text: bytes, decoder: JsonDecoder[Any]) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = decoder.decode(text)
+    except msgspec.ValidationError:
+        return _OBJECT.decode(text)
+    return found
 
 
 class PromptReader:

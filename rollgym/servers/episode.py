@@ -315,7 +315,7 @@ class Episode:
             continues = item.pop(TAKES_TOKENS, False)
             prompt = fields.get(PROMPT_IDS)
             if isinstance(prompt, msgspec.Raw):
-                prompt = self._prompts.read(prompt)
+                prompt = self._read_prompt(prompt)
             sample = TokenSample.of({**fields, PROMPT_IDS: prompt})
             if sample is not None:
                 found = sample, item
@@ -326,6 +326,14 @@ class Episode:
         self._tokens.skip_to(number)
         self._tokens.add(found[0], _kind(response))
         self._token_items[number] = found[1]
+
+    def _read_prompt(self, prompt: msgspec.Raw) -> object:
+        try:
+            return self._prompts.read(prompt)
+        except msgspec.DecodeError as error:
+            raise ModelMalformedError(
+                f"{PROMPT_IDS} in the answer of {self._model.name} is not JSON: {error}"
+            ) from error
 
     def _read_text_call(self, response: Response, params: Mapping[str, Any]) -> None:
         """Make a call of a turn that has none, if its text ends with one of a known tool."""

@@ -15,7 +15,7 @@ where the model has sampled it. The calls of tools are read from the model's tex
 model must write them as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import blake2b
 from typing import Any, Protocol
 from uuid import uuid4
@@ -28,6 +28,7 @@ from rollgym.records.prompt_ids import decode_besides_prompt
 from rollgym.records.tokens import PROMPT_IDS, SAMPLED_IDS
 from rollgym.servers.final_answer import split_thinking
 from rollgym.servers.responses import JsonObject
+from rollgym.servers.responses.from_chat import READ_OF_CHAT
 
 _OBJECT = JsonDecoder(dict[str, Any])
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
@@ -62,22 +63,35 @@ class ExactTokens:
         What the request says of log probabilities holds. Raises the model errors of
         `rollgym.records`.
         """
+        asked = await self._with_tokens(request, deadline)
+        if self._is_llama_cpp:
+            return msgspec.json.encode(await self._ask_llama_cpp(asked, deadline))
+        return await self._post("/chat/completions", asked, deadline)
+
+    async def completion(
+        self, request: Mapping[str, Any], send: Callable[[bytes], Awaitable[JsonObject]]
+    ) -> JsonObject:
+        """The same answer, decoded; `send` sends the request to a server that is not llama.cpp."""
+        asked = await self._with_tokens(request, None)
+        if self._is_llama_cpp:
+            return await self._ask_llama_cpp(asked, None)
+        return await send(msgspec.json.encode(asked))
+
+    async def _with_tokens(self, request: Mapping[str, Any], deadline: float | None) -> JsonObject:
         fewest = 1 if await self._has_llama_cpp(deadline) else 0
         asked: JsonObject = {"return_token_ids": True, "logprobs": True, **request}
         if asked["logprobs"]:
             asked["top_logprobs"] = max(fewest, _alternatives(request))
-        if self._is_llama_cpp:
-            asked |= _VERBOSE
-        answer = await self._post("/chat/completions", asked, deadline)
-        if not self._is_llama_cpp:
-            return answer
-        completion = _OBJECT.decode(answer)
+        return asked | _VERBOSE if self._is_llama_cpp else asked
+
+    async def _ask_llama_cpp(self, asked: JsonObject, deadline: float | None) -> JsonObject:
+        completion = _OBJECT.decode(await self._post("/chat/completions", asked, deadline))
         prompt = _take_verbose(completion).get("prompt")
         if isinstance(prompt, str):
             ids = await self._tokenize(prompt, deadline, whole=True)
             if len(ids) == (completion.get("usage") or {}).get("prompt_tokens"):
                 completion[PROMPT_IDS] = ids
-        return msgspec.json.encode(completion)
+        return completion
 
     async def continued(
         self, request: Mapping[str, Any], before: list[int], *, deadline: float | None = None
@@ -176,15 +190,26 @@ class ExactTokens:
         return await self._pool.post(path, msgspec.json.encode(body), deadline=deadline)
 
 
-def decoded_completion(answer: bytes) -> JsonObject:
-    """A chat completion, in which the ids of the prompt, thousands of numbers, stay undecoded.
+def completion_reader(*, whole: bool) -> Callable[[bytes], JsonObject]:
+    """Decodes a chat completion. The ids of the prompt, thousands of numbers, stay undecoded, and
+    are checked by who reads them.
 
-    Raises ModelMalformedError.
+    Without `whole`, only what `response_from_chat` reads of it when nobody asks for log
+    probabilities with texts.
     """
-    try:
-        return decode_besides_prompt(answer, lambda completion: completion)
-    except msgspec.DecodeError as error:
-        raise ModelMalformedError(f"the chat completion cannot be decoded: {error}") from error
+    return _read_whole if whole else _read_for_response
+
+
+def _read_whole(answer: bytes) -> JsonObject:
+    return decode_besides_prompt(answer, _itself)
+
+
+def _read_for_response(answer: bytes) -> JsonObject:
+    return decode_besides_prompt(answer, _itself, READ_OF_CHAT)
+
+
+def _itself(completion: JsonObject) -> JsonObject:
+    return completion
 
 
 def _take_verbose(answer: JsonObject) -> JsonObject:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from typing import TypeVar
 
 import msgspec
 
@@ -85,6 +86,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smh])", re.IGNORECASE)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 LONGEST_WAIT = 1e9
 Redact = Callable[[str], str]
+T = TypeVar("T")
 """Replaces credentials in a text."""
 
 
@@ -172,11 +174,18 @@ def _failed_try(
     return FailedTry(kind, said + advice, local=bool(advice))
 
 
-def json_object(body: bytes, redact: Redact) -> bytes | FailedTry:
-    """The body of a successful response, if it is one JSON object."""
+def checked_object(body: bytes) -> bytes:
+    """The body of a response that is one JSON object. Raises RowError."""
+    return Row.parse(body, lazily=True).raw
+
+
+def json_object(body: bytes, redact: Redact, read: Callable[[bytes], T]) -> T | FailedTry:
+    """What `read` reads in the body of a successful response, if it is one JSON object."""
     try:
-        return Row.parse(body, lazily=True).raw
-    except RowError as error:
+        if not body.isascii():
+            body.decode("utf-8")
+        return read(body)
+    except (RowError, UnicodeDecodeError, msgspec.DecodeError) as error:
         said = _one_line(redact(body[:_BODY_LIMIT].decode("utf-8", "replace")))
         what = f"{said!r}, which is not a JSON object ({error})" if said else "an empty body"
         return FailedTry(ModelMalformedError, f"answered {what}")

@@ -19,6 +19,7 @@ with an error when it breaks off, or `request_timeout` after its beginning.
 import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,12 +27,14 @@ from rollgym.closing import AsyncClosable
 from rollgym.records import DeadlineError, ModelUnavailableError, RolloutError
 from rollgym.servers.context import current_deadline
 from rollgym.servers.endpoints.endpoint import Endpoint, EndpointReport
-from rollgym.servers.endpoints.failures import FailedTry
+from rollgym.servers.endpoints.failures import FailedTry, checked_object
 from rollgym.servers.endpoints.retries import retry_wait
 from rollgym.servers.endpoints.settings import EndpointPoolSettings, EndpointSettings
 from rollgym.servers.endpoints.slots import NoSlot, SlotQueue
 from rollgym.servers.endpoints.times import POLICY_VERSION_HEADER, note_queued
 from rollgym.servers.endpoints.transport import EndpointStream, EndpointTransport
+
+T = TypeVar("T")
 
 
 class PoolReport(msgspec.Struct, frozen=True):
@@ -85,6 +88,21 @@ class EndpointPool(AsyncClosable):
         assert isinstance(answer, bytes)  # noqa: S101 - it did not ask for parts
         return answer
 
+    async def post_and_read(
+        self,
+        path: str,
+        body: bytes,
+        read: Callable[[bytes], T],
+        *,
+        deadline: float | None = None,
+    ) -> T:
+        """The same as `post`, with what `read` reads in the object.
+
+        An object for which it raises msgspec.DecodeError is malformed, and asked for again.
+        """
+        answer: T = await self._call("POST", path, body, deadline, read=read)
+        return answer
+
     async def stream(
         self, path: str, body: bytes, *, deadline: float | None = None
     ) -> "PoolStream | bytes":
@@ -93,7 +111,8 @@ class EndpointPool(AsyncClosable):
         Returns the JSON object of an endpoint that does not stream. Raises like `post`, and the
         parts do as well.
         """
-        return await self._call("POST", path, body, deadline, in_parts=True)
+        answer: PoolStream | bytes = await self._call("POST", path, body, deadline, in_parts=True)
+        return answer
 
     async def get(self, path: str, *, deadline: float | None = None) -> bytes:
         """Get the JSON object at a path such as `/models`, with the same promises as `post`."""
@@ -114,7 +133,8 @@ class EndpointPool(AsyncClosable):
         deadline: float | None,
         *,
         in_parts: bool = False,
-    ) -> "bytes | PoolStream":
+        read: Callable[[bytes], Any] = checked_object,
+    ) -> Any:
         clock = asyncio.get_running_loop().time
         ambient = current_deadline()
         if deadline is None or (ambient is not None and ambient < deadline):
@@ -134,7 +154,7 @@ class EndpointPool(AsyncClosable):
                     raise _error(method, path, tried, failures)
                 raise self._not_sent(method, path, slot.first)
             response = await self._try(
-                slot, method, path, body, deadline, clock=clock, in_parts=in_parts
+                slot, method, path, body, deadline, clock=clock, in_parts=in_parts, read=read
             )
             if isinstance(response, EndpointStream):
                 ends = min(deadline, clock() + self._settings.request_timeout)
@@ -158,12 +178,13 @@ class EndpointPool(AsyncClosable):
         *,
         clock: Callable[[], float],
         in_parts: bool,
-    ) -> bytes | EndpointStream | FailedTry:
+        read: Callable[[bytes], Any],
+    ) -> Any:
         started = clock()
-        response: bytes | EndpointStream | FailedTry | None = None
+        response: Any = None
         try:
             response = await self._transport.send(
-                endpoint, method, path, body, deadline - started, in_parts=in_parts
+                endpoint, method, path, body, deadline - started, in_parts=in_parts, read=read
             )
             self.note(endpoint, response, started)
         except asyncio.CancelledError:
@@ -174,9 +195,7 @@ class EndpointPool(AsyncClosable):
                 self._slots.release(endpoint)
         return response
 
-    def note(
-        self, endpoint: Endpoint, result: bytes | EndpointStream | FailedTry, started: float
-    ) -> None:
+    def note(self, endpoint: Endpoint, result: object, started: float) -> None:
         """Count the result of a request at its endpoint."""
         if isinstance(result, FailedTry):
             now = asyncio.get_running_loop().time()

@@ -9,6 +9,8 @@ import asyncio
 import ssl
 import time
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 from rollgym.records import DeadlineError, ModelMalformedError, ModelUnavailableError
 from rollgym.servers.endpoints.connection import (
@@ -18,7 +20,7 @@ from rollgym.servers.endpoints.connection import (
     TooLongError,
 )
 from rollgym.servers.endpoints.endpoint import BESIDE, Endpoint
-from rollgym.servers.endpoints.failures import FailedTry, failed_try_of, json_object
+from rollgym.servers.endpoints.failures import FailedTry, checked_object, failed_try_of, json_object
 from rollgym.servers.endpoints.settings import EndpointPoolSettings
 from rollgym.servers.endpoints.times import note_version
 from rollgym.servers.limit import Limit
@@ -57,10 +59,12 @@ class EndpointTransport:
         seconds: float,
         *,
         in_parts: bool = False,
-    ) -> "bytes | EndpointStream | FailedTry":
+        read: Callable[[bytes], Any] = checked_object,
+    ) -> "Any | EndpointStream | FailedTry":
         """Send one request; its JSON object, or why there is none after at most `seconds`.
 
-        With `in_parts`, a stream of events is returned when it begins.
+        `read` reads the object, and raises RowError or msgspec.DecodeError. With `in_parts`, a
+        stream of events is returned when it begins.
         """
         if seconds <= 0:
             return FailedTry(DeadlineError, "was not sent, because the deadline had passed")
@@ -74,7 +78,7 @@ class EndpointTransport:
                 if self._version_header and not path.startswith(BESIDE):
                     note_version(response.field(self._version_header))
                 body = response.decompressed(self._settings.max_answer_bytes)
-                return json_object(body, endpoint.redact)
+                return json_object(body, endpoint.redact, read)
             body = response.decompressed(_ERROR_BODY_LIMIT, cut=True)
         except (TooLongError, IncompleteResponseError, _NotConnectedError, TimeoutError) as error:
             return self.failed(error, seconds)

@@ -19,7 +19,7 @@ from rollgym.servers.responses.events import (
     response_events,
     sse,
 )
-from rollgym.servers.responses.from_chat import response_from_chat
+from rollgym.servers.responses.from_chat import asks_for_logprobs, response_from_chat
 from rollgym.servers.responses.metadata import (
     MetadataParameters,
     metadata_parameters,
@@ -44,6 +44,7 @@ __all__ = [
     "anthropic_message",
     "anthropic_request",
     "arguments_problem",
+    "asks_for_logprobs",
     "chat_completion",
     "chat_request",
     "chat_transcript",

@@ -14,11 +14,15 @@ with llama.cpp's ids. They are passed on as they are: `rollgym.records.tokens` c
 *The policy version* stays a field of the object (`rollgym.records.version`).
 """
 
+from operator import attrgetter
 from time import time
-from typing import Any
+from typing import Annotated, Any, Required, TypedDict
 from uuid import uuid4
 
+import msgspec
+
 from rollgym.records import ModelMalformedError
+from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
 from rollgym.records.tokens import LOG_PROBS, PROMPT_IDS, SAMPLED_IDS, TOKEN_FIELDS
 from rollgym.servers.final_answer import split_thinking
@@ -40,6 +44,47 @@ from rollgym.servers.responses.shape import (
 )
 from rollgym.servers.responses.to_chat import LOGPROBS
 
+
+class _SampledToken(msgspec.Struct):
+    """An entry of the log probabilities without its text and alternatives."""
+
+    logprob: Any = None
+    id: Any = msgspec.UNSET
+
+
+class _LogProbs(TypedDict, total=False):
+    content: list[_SampledToken] | None
+
+
+class _Choice(TypedDict, total=False):
+    message: Any
+    finish_reason: Any
+    logprobs: _LogProbs | None
+    prompt_token_ids: Any
+    token_ids: Any
+    policy_version: Any
+    policy_versions: Any
+
+
+class _Completion(TypedDict, total=False):
+    id: Any
+    created: Any
+    model: Any
+    choices: Required[Annotated[list[_Choice], msgspec.Meta(min_length=1)]]
+    usage: Any
+    prompt_token_ids: Any
+    policy_version: Any
+    policy_versions: Any
+    metadata: Any
+    system_fingerprint: Any
+    timings: Any
+
+
+READ_OF_CHAT = JsonDecoder(_Completion)
+"""Decodes the fields of a chat completion that are read here, for speed: a completion with tokens
+has hundreds of texts and alternatives that nobody reads. Fails for completions with another shape,
+which are to be decoded whole."""
+_LOGPROB_OF = attrgetter("logprob")
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ABORTED = frozenset({"abort", "error"})
 _VERSIONS = ("policy_versions", "policy_version")
@@ -187,13 +232,20 @@ def _asked_logprobs(choice: JsonObject, params: JsonObject) -> list[Any] | None:
 
     llama.cpp gives twenty alternatives of each token where none are asked for.
     """
-    include = get_optional_array(params, "include")
-    if not (params.get("logprobs") or params.get("top_logprobs") or LOGPROBS in include):
+    if not asks_for_logprobs(params):
         return None
     entries = get_optional_array(get_optional_object(choice, "logprobs"), "content")
     if params.get("top_logprobs"):
         return entries
     return [{**e, "top_logprobs": []} if isinstance(e, dict) else e for e in entries]
+
+
+def asks_for_logprobs(params: JsonObject) -> bool:
+    """Whether the parameters of a request ask for log probabilities with the texts of tokens."""
+    if params.get("logprobs") or params.get("top_logprobs"):
+        return True
+    include = params.get("include")
+    return isinstance(include, list) and LOGPROBS in include
 
 
 def _echo(params: JsonObject) -> JsonObject:
@@ -221,6 +273,12 @@ def chat_token_fields(completion: JsonObject, choice: JsonObject) -> JsonObject:
             fields.setdefault(field, source[name])
     if entries is not None:
         try:
+            if entries and isinstance(entries[0], _SampledToken):
+                fields.setdefault(LOG_PROBS, [*map(_LOGPROB_OF, entries)])
+                if entries[0].id is not msgspec.UNSET:  # llama.cpp
+                    ids = (None if each.id is msgspec.UNSET else each.id for each in entries)
+                    fields.setdefault(SAMPLED_IDS, [*ids])
+                return fields
             fields.setdefault(LOG_PROBS, [entry.get("logprob") for entry in entries])
             if entries and "id" in entries[0]:  # llama.cpp
                 fields.setdefault(SAMPLED_IDS, [entry.get("id") for entry in entries])

@@ -15,7 +15,13 @@ from rollgym.records import (
     ModelUnavailableError,
     RolloutError,
 )
-from rollgym.servers.endpoints.failures import MESSAGE_LIMIT, FailedTry, failed_try_of, json_object
+from rollgym.servers.endpoints.failures import (
+    MESSAGE_LIMIT,
+    FailedTry,
+    checked_object,
+    failed_try_of,
+    json_object,
+)
 from tests.cases import for_each
 from tests.faulty_model import OVERFLOWS
 
@@ -129,7 +135,7 @@ def test_a_key_that_the_server_repeats_is_taken_out_before_the_message_is_cut() 
     for length in range(MESSAGE_LIMIT - len(KEY) - 2, MESSAGE_LIMIT + 2):
         text = "x" * length + KEY
         found = [fault(401, {"error": {"message": text}}), fault(401, text.encode())]
-        malformed = json_object(text.encode(), redact)
+        malformed = json_object(text.encode(), redact, checked_object)
         assert isinstance(malformed, FailedTry)
         for each in [*found, malformed]:
             assert "sk-" not in each.reason
@@ -138,7 +144,7 @@ def test_a_key_that_the_server_repeats_is_taken_out_before_the_message_is_cut() 
 
 def test_a_json_object_passes_byte_for_byte() -> None:
     body = b'{"b": 1.0, "a": [1e3,  "\\u00e9"]}'
-    assert json_object(body, redact) == body
+    assert json_object(body, redact, checked_object) == body
 
 
 @for_each(
@@ -156,7 +162,7 @@ def test_a_json_object_passes_byte_for_byte() -> None:
     ],
 )
 def test_a_success_that_is_no_json_object_is_malformed(body: bytes) -> None:
-    found = json_object(body, redact)
+    found = json_object(body, redact, checked_object)
     assert isinstance(found, FailedTry)
     assert found.error is ModelMalformedError
 
