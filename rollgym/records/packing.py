@@ -76,7 +76,7 @@ def pack_numbers(numbers: Sequence[float]) -> str:
     if not numbers:
         return ""
     single = array("f", numbers)
-    if single.tolist() == list(numbers):
+    if single.tolist() == (numbers if isinstance(numbers, list) else list(numbers)):
         return "4" + _base64(_little(single))
     return "8" + _base64(_little(array("d", numbers)))
 

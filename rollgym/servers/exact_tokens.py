@@ -78,7 +78,9 @@ class ExactTokens:
         return await send(msgspec.json.encode(asked))
 
     async def _with_tokens(self, request: Mapping[str, Any], deadline: float | None) -> JsonObject:
-        fewest = 1 if await self._has_llama_cpp(deadline) else 0
+        if self._is_llama_cpp is None:
+            await self._has_llama_cpp(deadline)
+        fewest = 1 if self._is_llama_cpp else 0
         asked: JsonObject = {"return_token_ids": True, "logprobs": True, **request}
         if asked["logprobs"]:
             asked["top_logprobs"] = max(fewest, _alternatives(request))

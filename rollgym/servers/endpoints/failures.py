@@ -182,8 +182,6 @@ def checked_object(body: bytes) -> bytes:
 def json_object(body: bytes, redact: Redact, read: Callable[[bytes], T]) -> T | FailedTry:
     """What `read` reads in the body of a successful response, if it is one JSON object."""
     try:
-        if not body.isascii():
-            body.decode("utf-8")
         return read(body)
     except (RowError, UnicodeDecodeError, msgspec.DecodeError) as error:
         said = _one_line(redact(body[:_BODY_LIMIT].decode("utf-8", "replace")))

@@ -44,11 +44,14 @@ from rollgym.servers.responses.shape import (
 )
 from rollgym.servers.responses.to_chat import LOGPROBS
 
+_NULL = msgspec.Raw(b"null")
+_NOTHING = (None, _NULL)
 
-class _SampledToken(msgspec.Struct):
+
+class _SampledToken(msgspec.Struct, gc=False):
     """An entry of the log probabilities without its text and alternatives."""
 
-    logprob: Any = None
+    logprob: msgspec.Raw = _NULL
     id: Any = msgspec.UNSET
 
 
@@ -61,7 +64,7 @@ class _Choice(TypedDict, total=False):
     finish_reason: Any
     logprobs: _LogProbs | None
     prompt_token_ids: Any
-    token_ids: Any
+    token_ids: msgspec.Raw
     policy_version: Any
     policy_versions: Any
 
@@ -82,8 +85,8 @@ class _Completion(TypedDict, total=False):
 
 READ_OF_CHAT = JsonDecoder(_Completion)
 """Decodes the fields of a chat completion that are read here, for speed: a completion with tokens
-has hundreds of texts and alternatives that nobody reads. Fails for completions with another shape,
-which are to be decoded whole."""
+has hundreds of texts and alternatives that nobody reads. Log probabilities stay JSON, to be encoded
+again. Fails for completions with another shape, which are to be decoded whole."""
 _LOGPROB_OF = attrgetter("logprob")
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ABORTED = frozenset({"abort", "error"})
@@ -269,7 +272,7 @@ def chat_token_fields(completion: JsonObject, choice: JsonObject) -> JsonObject:
         (choice, "prompt_token_ids", PROMPT_IDS),
         (choice, "token_ids", SAMPLED_IDS),
     ):
-        if source.get(name) is not None:
+        if source.get(name) not in _NOTHING:
             fields.setdefault(field, source[name])
     if entries is not None:
         try:
