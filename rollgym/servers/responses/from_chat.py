@@ -276,7 +276,7 @@ def chat_token_fields(completion: JsonObject, choice: JsonObject) -> JsonObject:
             fields.setdefault(field, source[name])
     if entries is not None:
         try:
-            if entries and isinstance(entries[0], _SampledToken):
+            if isinstance(entries, list) and entries and isinstance(entries[0], _SampledToken):
                 fields.setdefault(LOG_PROBS, [*map(_LOGPROB_OF, entries)])
                 if entries[0].id is not msgspec.UNSET:  # llama.cpp
                     ids = (None if each.id is msgspec.UNSET else each.id for each in entries)

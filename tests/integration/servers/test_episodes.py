@@ -25,6 +25,7 @@ from rollgym.records import (
 )
 from rollgym.servers import Answer, CookieJar, Episode, Http, Request, ServerClient, http_session
 from rollgym.servers.agent import PHASES_HEADER
+from rollgym.servers.client import connect
 from rollgym.servers.spans import MOST_SPANS, SPANS_HEADER, decode_spans
 from tests.cases import for_each
 from tests.integration.servers.transports import Clients, Transport, over_both, reach
@@ -470,3 +471,15 @@ def test_an_internal_failure_of_the_environment_stays_one(transport: Transport) 
             return Failure.of(raised.value).kind
 
     assert asyncio.run(scenario()) is FailureKind.INTERNAL
+
+
+def test_ids_of_a_prompt_that_are_no_json_are_the_models_failure() -> None:
+    class Model:
+        async def handle(self, request: Request, seconds: float) -> Answer:
+            item = '{"type":"message","generation_token_ids":[3],"prompt_token_ids":[1,,2]}'
+            return Answer(200, f'{{"output":[{item}]}}'.encode())
+
+    client = connect(Model(), "policy")
+    episode = Episode(client, client, tool_timeout=1.0, model_timeout=9.0, takes_tokens=True)
+    with pytest.raises(ModelMalformedError, match="prompt_token_ids in the answer of policy"):
+        asyncio.run(episode.ask_model({"input": "Hello."}))

@@ -22,6 +22,7 @@ from rollgym.servers.endpoints.failures import (
     failed_try_of,
     json_object,
 )
+from rollgym.servers.exact_tokens import completion_reader
 from tests.cases import for_each
 from tests.faulty_model import OVERFLOWS
 
@@ -162,9 +163,10 @@ def test_a_json_object_passes_byte_for_byte() -> None:
     ],
 )
 def test_a_success_that_is_no_json_object_is_malformed(body: bytes) -> None:
-    found = json_object(body, redact, checked_object)
-    assert isinstance(found, FailedTry)
-    assert found.error is ModelMalformedError
+    for read in (checked_object, completion_reader(whole=True), completion_reader(whole=False)):
+        found = json_object(body, redact, read)
+        assert isinstance(found, FailedTry)
+        assert found.error is ModelMalformedError
 
 
 @given(

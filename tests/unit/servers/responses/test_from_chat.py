@@ -1,9 +1,11 @@
 from typing import Any
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from rollgym.records import ModelMalformedError, Usage
+from rollgym.servers.exact_tokens import completion_reader
 from rollgym.servers.responses import JsonObject, Response, response_from_chat
 from tests.cases import for_each
 from tests.unit.servers.responses.strategies import completion_of, damaged, json_values
@@ -28,6 +30,15 @@ EVERYTHING: JsonObject = {
         "prompt_tokens_details": {"cached_tokens": 4},
         "completion_tokens_details": {"reasoning_tokens": 2},
     },
+}
+LLAMA_CPP: JsonObject = {
+    **completion_of(
+        {"role": "assistant", "content": "So."},
+        finish_reason="length",
+        logprobs={"content": [{"id": 21 + n, **each} for n, each in enumerate(LOGPROBS)]},
+    ),
+    "system_fingerprint": "b1",
+    "timings": {"prompt_ms": 1.5},
 }
 
 
@@ -240,6 +251,23 @@ def test_a_damaged_completion_is_read_or_refused_but_never_breaks(completion: An
     except ModelMalformedError:
         return
     assert response["output"]
+
+
+@given(completion=damaged(EVERYTHING) | damaged(LLAMA_CPP))
+@example(EVERYTHING | {"prompt_token_ids": None})
+@example(completion_of({"content": "So."}, token_ids=None, logprobs=None))
+@example(completion_of({"content": "So."}, token_ids=[1, None], logprobs={"content": [{}]}))
+@example({"choices": [], "error": "out of memory"})
+def test_a_completion_that_is_read_in_part_gives_the_same_response(completion: Any) -> None:
+    answer, found = msgspec.json.encode(completion), list[object]()
+    for whole in (True, False):
+        try:
+            read = completion_reader(whole=whole)(answer)
+            response = response_from_chat({**read, "id": "1", "created": 1}, {})
+            found.append(msgspec.json.decode(msgspec.json.encode(response)))
+        except (ModelMalformedError, msgspec.DecodeError) as error:
+            found.append(str(error))
+    assert found[0] == found[1]
 
 
 @given(completion=json_values)
