@@ -86,8 +86,8 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smh])", re.IGNORECASE)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 LONGEST_WAIT = 1e9
 Redact = Callable[[str], str]
-T = TypeVar("T")
 """Replaces credentials in a text."""
+T = TypeVar("T")
 
 
 class FailedTry(msgspec.Struct, frozen=True):
