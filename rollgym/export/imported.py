@@ -41,13 +41,13 @@ class _Source(msgspec.Struct):
     media_type: str = ""
 
 
-class _ContentPart(msgspec.Struct):
+class _AtifPart(msgspec.Struct):
     type: str
     text: str = ""
     source: _Source | None = None
 
 
-_Content = str | list[_ContentPart] | None
+_Content = str | list[_AtifPart] | None
 
 
 class _Call(msgspec.Struct):
@@ -329,7 +329,7 @@ def _text(content: _Content, found: _Found) -> str:
     return "".join(part.text for part in content)
 
 
-def _part(part: _ContentPart, found: _Found) -> JsonObject:
+def _part(part: _AtifPart, found: _Found) -> JsonObject:
     if part.type == "text":
         return {"type": "input_text", "text": part.text}
     if part.type != "image" or part.source is None:
