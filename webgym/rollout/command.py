@@ -70,6 +70,9 @@ _QUIET = (
     "hydra/help=rollgym_rollout",
 )
 """Hydra makes no folders and no log files, and shows our help."""
+_HYDRA_LOG = ("hydra/hydra_logging=none",)
+_SWEEP_LOG = ("hydra.hydra_logging.handlers.console.stream='ext://sys.stderr'",)
+"""Standard output is for the numbers of each job."""
 
 
 def enter(directory: Path) -> NoReturn:
@@ -111,7 +114,7 @@ def main(arguments: Sequence[str], directory: Path) -> int:
         is_single=not options.multirun,
     )
     _store_help(directory)
-    quiet = _QUIET if options.multirun else (*_QUIET, "hydra/hydra_logging=none")
+    quiet = (*_QUIET, *(_SWEEP_LOG if options.multirun else _HYDRA_LOG))
     place = [f"--config-path={folders[0]}", f"--config-name={name}", *_mode_flags(options)]
     arguments = [*place, *quiet, *search_override(folders[1:]), *lines]
     try:
