@@ -52,6 +52,8 @@ from rollgym.store.settings import Setting
 
 TASK_FILE = "task.json"
 PROMPT_FILE = "prompt.txt"
+LARGEST_GRACE = 0.1
+"""Share of the time of a rollout that the grace period takes at most."""
 _KILLED = -9
 
 
@@ -65,7 +67,8 @@ class CommandAgentConfig(AgentConfig):
     - `task_parameters`: whether the sampling parameters of the row replace those of the agent.
     - `max_steps`: the most answers of the model in one rollout.
     - `agent_timeout`: seconds for the agent; null: until the deadline of the rollout.
-    - `grace_period`: seconds between the request to end and the end by force.
+    - `grace_period`: seconds between the request to end and the end by force, at most a tenth of
+      the time of the rollout.
     - `exit_statuses`: exit statuses of an agent that did not fail.
     - `work_folder`: where the folders of rollouts are made; null: the system's temporary folder.
     - `keep_folders`: which of them are kept: `never`, `failed` or `always`.
@@ -165,7 +168,8 @@ class CommandAgent(AgentServer):
     ) -> RolloutError | None:
         """Let the agent work on the task; returns its failure, where there is one."""
         left = seconds_left(self.config.request_timeout)
-        left -= ending_time(left) / 2  # for the end of its processes
+        grace = min(self.config.grace_period, left * LARGEST_GRACE)
+        left -= grace + ending_time(left) / 2  # for the end of its processes
         seconds = min(left, self.config.agent_timeout or left)
         task = task_object(params, row, self.config.task_fields)
         if self._service is not None:
@@ -179,20 +183,16 @@ class CommandAgent(AgentServer):
             )
             return await self._service.run(call, session.exhausted)
         with rollout_folder(self.config.work_folder, self.config.keep_folders) as folder:
-            return await self._run_command(params, task, folder, session, seconds)
+            (folder.path / TASK_FILE).write_bytes(msgspec.json.encode(task))
+            prompt = folder.path / PROMPT_FILE
+            prompt.write_text(task_text(params), encoding="utf-8", errors="replace")
+            return await self._run_command(folder, session, seconds, grace)
 
     async def _run_command(
-        self,
-        params: dict[str, Any],
-        task: dict[str, Any],
-        folder: RolloutFolder,
-        session: GatewaySession,
-        seconds: float,
+        self, folder: RolloutFolder, session: GatewaySession, seconds: float, grace: float
     ) -> RolloutError | None:
         settings, work = self.config, folder.work
-        (folder.path / TASK_FILE).write_bytes(msgspec.json.encode(task))
         prompt = folder.path / PROMPT_FILE
-        prompt.write_text(task_text(params), encoding="utf-8", errors="replace")
         environment = inherited_environment(settings.pass_env) | settings.env
         environment |= self._urls(session)
         environment |= {
@@ -209,11 +209,11 @@ class CommandAgent(AgentServer):
             folder=work,
             environment=environment,
             standard_input=prompt,
-            grace=settings.grace_period,
+            grace=grace,
         )
         try:
             status, in_time = await _ended(running, session, seconds)
-            output, errors = await running.end(settings.grace_period)
+            output, errors = await running.end(grace)
         except BaseException:
             running.abandon()
             ending = asyncio.create_task(running.end(0.0))

@@ -332,6 +332,40 @@ def test_the_agent_of_a_cancelled_rollout_ends(tmp_path: Path) -> None:
     assert not is_running(int(pid.read_text()))
 
 
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_the_agent_of_a_cancelled_rollout_has_no_grace_period(
+    tmp_path: Path, has_ended: bool
+) -> None:
+    pid, asked = tmp_path / "pid", tmp_path / "asked"
+    stubborn = tmp_path / "stubborn.py"
+    stubborn.write_text(
+        "import os, pathlib, signal, time\n"
+        f"signal.signal(signal.SIGTERM, lambda *_: pathlib.Path({str(asked)!r}).touch())\n"
+        f"pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\n"
+        "time.sleep(600)\n"
+    )
+    left_behind = f"""
+        import subprocess, time
+        subprocess.Popen([sys.executable, "-S", {str(stubborn)!r}])
+        while not os.path.exists({str(pid)!r}):
+            time.sleep(0.01)
+        """
+    program = left_behind if has_ended else stubborn.read_text()
+    timeout = None if has_ended else 2.0
+
+    async def scene() -> None:
+        stage_of_agent = on_stage(tmp_path, program, agent_timeout=timeout, grace_period=600)
+        async with stage_of_agent as stage:
+            with working_for("task/0", asyncio.get_running_loop().time() + 6000):
+                running = asyncio.create_task(stage.run())
+            await until(asked.exists)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scene())
+    assert not is_running(int(pid.read_text()))
+
+
 def test_an_agent_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     supervisor = Path(command.__file__).with_name("supervisor.py")
@@ -448,6 +482,26 @@ def test_the_deadline_of_the_rollout_holds_for_its_agent(tmp_path: Path) -> None
             with working_for("task/0", in_a_second), pytest.raises(DeadlineError):
                 await stage.run()
             assert not stage.server.health()["sessions"]
+
+    asyncio.run(scene())
+
+
+def test_what_an_agent_wrote_is_kept_where_only_force_ends_it_at_the_deadline(
+    tmp_path: Path,
+) -> None:
+    program = """
+        import signal, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("I will not end", flush=True)
+        time.sleep(600)
+    """
+
+    async def scene() -> None:
+        async with on_stage(tmp_path, program, grace_period=600) as stage:
+            in_a_moment = asyncio.get_running_loop().time() + 5.0
+            with working_for("task/0", in_a_moment), pytest.raises(DeadlineError) as raised:
+                await stage.run()
+            assert "it wrote: I will not end" in str(raised.value)
 
     asyncio.run(scene())
 
