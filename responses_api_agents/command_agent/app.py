@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from responses_api_agents.command_agent.command import (
     ENDING,
@@ -45,6 +45,7 @@ from rollgym.records import (
 from rollgym.records.failure import shorten
 from rollgym.records.row import CALLS_FIELD
 from rollgym.servers import AgentConfig, AgentServer, Episode, ServerConfig, ServerDirectory
+from rollgym.servers.config.instances import is_http_url
 from rollgym.servers.context import current_rollout, ending_time, seconds_left
 from rollgym.servers.gateway.gateway import Gateway
 from rollgym.servers.gateway.session import GatewaySession, SessionLimits
@@ -55,6 +56,15 @@ PROMPT_FILE = "prompt.txt"
 LARGEST_GRACE = 0.1
 """Share of the time of a rollout that the grace period takes at most."""
 _KILLED = -9
+
+
+def _usable_url(text: str | None) -> str | None:
+    if text is not None and not is_http_url(text):
+        raise ValueError(f"{text!r} is not an http:// or https:// URL with a host")
+    return text
+
+
+AgentUrl = Annotated[str | None, AfterValidator(_usable_url), Setting.ADDRESS]
 
 
 class CommandAgentConfig(AgentConfig):
@@ -77,7 +87,7 @@ class CommandAgentConfig(AgentConfig):
     """
 
     command: str | list[str] | None = None
-    service_url: Annotated[str | None, Setting.ADDRESS] = None
+    service_url: AgentUrl = None
     env: dict[str, str] = Field(default={})
     pass_env: list[str] = Field(default=[])
     task_fields: list[str] = Field(default=[])
@@ -90,7 +100,7 @@ class CommandAgentConfig(AgentConfig):
     keep_folders: Annotated[KeepFolders, Setting.TIMING] = "never"
     gateway_host: Annotated[str, Setting.ADDRESS] = "127.0.0.1"
     gateway_port: Annotated[int, Setting.ADDRESS] = Field(default=0, ge=0, le=65535)
-    gateway_url: Annotated[str | None, Setting.ADDRESS] = None
+    gateway_url: AgentUrl = None
 
     @model_validator(mode="after")
     def _has_an_agent(self) -> Self:

@@ -266,6 +266,18 @@ def test_a_program_that_does_not_exist_is_found_before_anything_runs(tmp_path: P
         asyncio.run(scene())
 
 
+@pytest.mark.parametrize("name", ["service_url", "gateway_url"])
+def test_an_address_that_is_no_url_is_found_before_anything_runs(tmp_path: Path, name: str) -> None:
+    settings: Json = {name: "here:80"}
+
+    async def scene() -> None:
+        async with on_stage(tmp_path, "" if name == "service_url" else "1", **settings):
+            pass
+
+    with pytest.raises(ValueError, match="'here:80' is not an http:// or https:// URL"):
+        asyncio.run(scene())
+
+
 def test_everything_that_an_agent_started_ends_when_it_is_asked_to(tmp_path: Path) -> None:
     ignores = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     program = f"""
