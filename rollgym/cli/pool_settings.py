@@ -61,7 +61,8 @@ class ServeSettings(AgentSettings):
         description="groups that trainers may have without having acknowledged them",
     )
     max_groups: Count | None = Field(
-        _POOL.max_groups, description="end when trainers have this many groups (null: never)"
+        _POOL.max_groups,
+        description="end after this many groups, acknowledged or dropped (null: never)",
     )
 
     @field_validator("group_filter")
