@@ -49,6 +49,7 @@ from rollgym.servers.config.instances import is_http_url
 from rollgym.servers.context import current_rollout, ending_time, seconds_left
 from rollgym.servers.gateway.gateway import Gateway
 from rollgym.servers.gateway.session import GatewaySession, SessionLimits
+from rollgym.store import RefusedError
 from rollgym.store.settings import Setting
 
 TASK_FILE = "task.json"
@@ -130,12 +131,22 @@ class CommandAgent(AgentServer):
         self._endings: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
-        """Raises ValueError for a command that cannot be run, OSError for a port in use."""
+        """Raises RefusedError for a command that cannot be run, and for a port in use."""
         if self.config.command is not None:
-            self._words = split_command(self.config.command, Path.cwd())
+            try:
+                self._words = split_command(self.config.command, Path.cwd())
+            except ValueError as error:
+                raise RefusedError(f"`command`: {error}") from error
             if shutil.which(self._words[0]) is None:
-                raise ValueError(f"`command`: there is no program {self._words[0]!r}")
-        await self._gateway.start()
+                raise RefusedError(f"`command`: there is no program {self._words[0]!r}")
+        host, port = self.config.gateway_host, self.config.gateway_port
+        try:
+            await self._gateway.start()
+        except OSError as error:
+            raise RefusedError(
+                f"the gateway cannot listen on {host} port {port} ({error.strerror}): give another "
+                "`gateway_port`; with several processes, give none, so that each finds a free one"
+            ) from error
         await super().start()
 
     async def close(self) -> None:

@@ -32,6 +32,8 @@ from rollgym.records import (
 )
 from rollgym.servers.context import working_for
 from rollgym.servers.endpoints import EndpointPoolSettings
+from rollgym.store import RefusedError
+from tests.cases import for_each
 from tests.faulty_model import OVERFLOWS, FaultyModel, answer, error, reply
 
 PATIENCE = 60.0
@@ -257,12 +259,15 @@ except urllib.error.HTTPError as error:
     assert "1 of its requests did not have the key of the rollout; it wrote: 401" in str(raised)
 
 
-def test_a_program_that_does_not_exist_is_found_before_anything_runs(tmp_path: Path) -> None:
+@for_each("wrong", ["no-such-program --help", "sh -c 'exit", ""])
+def test_a_command_that_cannot_run_is_found_before_anything_runs(
+    tmp_path: Path, wrong: str
+) -> None:
     async def scene() -> None:
-        async with on_stage(tmp_path, command="no-such-program --help"):
+        async with on_stage(tmp_path, command=wrong):
             pass
 
-    with pytest.raises(ValueError, match="no-such-program"):
+    with pytest.raises(RefusedError, match="`command`: .*(no-such-program|quotation|empty)"):
         asyncio.run(scene())
 
 
@@ -276,6 +281,17 @@ def test_an_address_that_is_no_url_is_found_before_anything_runs(tmp_path: Path,
 
     with pytest.raises(ValueError, match="'here:80' is not an http:// or https:// URL"):
         asyncio.run(scene())
+
+
+def test_a_port_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
+    async def scene(port: int) -> None:
+        async with on_stage(tmp_path, "1", gateway_port=port):
+            pass
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RefusedError, match=f"port {port} .* give another `gateway_port`"):
+            asyncio.run(scene(port))
 
 
 def test_everything_that_an_agent_started_ends_when_it_is_asked_to(tmp_path: Path) -> None:
