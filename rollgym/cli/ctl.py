@@ -180,7 +180,8 @@ def _explain(directory: Path, runs: list[Path], given: str) -> str:
     try:
         locks = [FileLock(path) for run in runs if run.is_dir() for path in _lock_files(run)]
         holders = [lock.holder() for lock in locks if lock.is_held()]
-        has_run = any((run / MANIFEST).is_file() for run in (directory, *_runs_below(directory)))
+        places = (directory, *_runs_below(directory))
+        known = [run for run in places if (run / MANIFEST).is_file()]
     except (StorageError, PermissionError) as error:
         return f"{given} can be asked only by the user who collects it: {error}"
     if holders:
@@ -188,11 +189,11 @@ def _explain(directory: Path, runs: list[Path], given: str) -> str:
             f"{given} is collected by {holders[0]}, which does not answer here: ask on that "
             "machine, as the same user and with this version of rollgym"
         )
-    if not has_run:
+    if not known:
         return f"{given}: there is no run here. Give the output file or the run directory."
     return (
         f"{given} is not being collected now. The command that made it continues it; "
-        "`rollgym status` shows what it has."
+        f"`rollgym status {known[-1]}` shows what it has."
     )
 
 

@@ -164,6 +164,17 @@ def test_worker_processes_are_controlled_through_their_driver(
     assert finish(collecting).status == 5
 
 
+def test_a_run_below_a_folder_that_is_not_collected_now_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "experiment" / "train" / "iteration0.run"
+    make_run(run).close()
+    assert main(["ctl", str(tmp_path / "experiment"), "status"]) == 6
+    said = capsys.readouterr().err
+    assert "is not being collected now" in said
+    assert f"`rollgym status {run}` shows" in said
+
+
 def test_a_run_in_a_folder_of_another_user_is_a_message(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
