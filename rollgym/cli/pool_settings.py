@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from rollgym.cli.rollout_settings import AgentSettings, Count, Natural, Seconds
+from rollgym.cli.rollout_settings import AgentSettings
+from rollgym.numbers import Count, Natural, Positive
 from rollgym.pool import OnPolicyChange, Order, PoolSettings
 from rollgym.pool.filters import load_filter
 from rollgym.pool.settings import GroupFilter
@@ -52,7 +53,7 @@ class ServeSettings(AgentSettings):
     group_filter: str | None = Field(
         None, description="module:function that gets a group and returns whether to deliver it"
     )
-    lease_seconds: Seconds = Field(
+    lease_seconds: Positive = Field(
         _POOL.lease_seconds,
         description="after this long, a group that was not acknowledged is delivered again",
     )

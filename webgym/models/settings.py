@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import BeforeValidator, Field, field_validator
 
+from rollgym.numbers import Count, Natural, NonNegative, Positive, Probability, Share, number
 from rollgym.servers.endpoints.times import POLICY_VERSION_HEADER, VersionFallback
 from rollgym.servers.gguf import file_digest
 from rollgym.store import Setting
@@ -18,20 +19,7 @@ from rollgym.suggestions import advice
 from webgym.context.formats import find_format
 from webgym.context.settings import ContextSettings
 from webgym.models.chat_model import ChatSettings
-from webgym.settings import (
-    Count,
-    Natural,
-    NonNegative,
-    Positive,
-    Probability,
-    SettingsSection,
-    Share,
-    Text,
-    WebSettingsError,
-    number,
-    plain_mapping,
-    read_known,
-)
+from webgym.settings import SettingsSection, Text, WebSettingsError, plain_mapping, read_known
 
 Params = Mapping[str, object]
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from pydantic import Field
 
+from rollgym.numbers import Count
 from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH
 from webgym.browser.contract.errors import BadRequestError
 from webgym.browser.contract.profile import (
@@ -19,7 +20,7 @@ from webgym.browser.contract.profile import (
     UpstreamProxy,
     ViewportSettings,
 )
-from webgym.settings import Count, SettingsSection, Text, WebSettingsError
+from webgym.settings import SettingsSection, Text, WebSettingsError
 
 _Pixels = Annotated[Count, Field(ge=100, le=LARGEST_VIEWPORT)]
 
