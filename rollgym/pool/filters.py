@@ -7,9 +7,8 @@ not return in time, drops nothing.
 
 import asyncio
 import logging
-import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from functools import partial
 from pkgutil import resolve_name
 from typing import cast
 
@@ -17,6 +16,7 @@ from rollgym.pool.group_reader import GroupReader
 from rollgym.pool.groups import DeliveredGroup, PoolGroup
 from rollgym.pool.settings import GroupFilter
 from rollgym.pool.state import PoolState
+from rollgym.threads import run_in_daemon_thread
 
 FILTER_TIMEOUT = 60.0
 NO_REWARDS = "no_rewards"
@@ -55,7 +55,7 @@ class Filters:
             return None
         delivered = await read()
         try:
-            deciding = asyncio.wrap_future(_in_own_thread(self._own, delivered))
+            deciding = run_in_daemon_thread(partial(self._own, delivered), "rollgym-filter")
             keeps = await asyncio.wait_for(deciding, FILTER_TIMEOUT)
         except Exception:
             self.errors += 1
@@ -110,26 +110,6 @@ class Filtering:
             self._state.add_ready(group)
         else:
             self._state.drop(group, reason)
-
-
-def _in_own_thread(keep: GroupFilter, group: DeliveredGroup) -> "Future[bool]":
-    """Start a filter in a thread that holds up nothing else, nor the end of the process.
-
-    A function that never returns would use up the threads that everything else shares.
-    """
-    decided: Future[bool] = Future()
-    decided.set_running_or_notify_cancel()
-
-    def work() -> None:
-        try:
-            keeps = keep(group)
-        except Exception as error:  # noqa: BLE001 - the caller gets it
-            decided.set_exception(error)
-        else:
-            decided.set_result(keeps)
-
-    threading.Thread(target=work, name="rollgym-filter", daemon=True).start()
-    return decided
 
 
 def load_filter(name: str) -> GroupFilter:

@@ -15,14 +15,10 @@ at the deadline, and delays neither other work nor the end of the process.
 exception and a reward that is not finite are failures, never a reward.
 """
 
-import asyncio
 import inspect
 import math
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from contextvars import copy_context
 from functools import cache, partial
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -33,6 +29,7 @@ import msgspec
 
 from rollgym.records import VerifierError, boundary
 from rollgym.store import RefusedError
+from rollgym.threads import run_in_daemon_thread
 from webgym.tasks.task import SESSION, WebTask
 from webgym.trajectory.records import EpisodeVerdict, Trajectory
 
@@ -110,36 +107,7 @@ async def _called(function: Verifier, task: WebTask, trajectory: Trajectory) -> 
     )
     if is_asynchronous:
         return await function(trajectory, **arguments)
-    return await _in_thread(partial(function, trajectory, **arguments))
-
-
-async def _in_thread(work: Callable[[], Any]) -> Any:
-    """The result of `work` in a new daemon thread. Raises its errors."""
-    loop, context = asyncio.get_running_loop(), copy_context()
-    done: asyncio.Future[Any] = loop.create_future()
-
-    def finish(result: Any, error: Exception | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(result)
-        else:
-            done.set_exception(error)
-
-    def run() -> None:
-        result: Any = None
-        caught: Exception | None = None
-        try:
-            result = context.run(work)
-        except StopIteration as error:  # a future cannot have it
-            caught = RuntimeError(f"StopIteration: {error}")
-        except BaseException as error:  # noqa: BLE001 - a user's function may raise anything
-            caught = error if isinstance(error, Exception) else RuntimeError(repr(error))
-        with suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(finish, result, caught)
-
-    threading.Thread(target=run, name="verifier", daemon=True).start()
-    return await done
+    return await run_in_daemon_thread(partial(function, trajectory, **arguments), "verifier")
 
 
 def _verdict(name: str, result: Any, steps: int) -> EpisodeVerdict:
