@@ -53,7 +53,7 @@ class CallTimes:
         if sent is None:
             return cls(version=version)
         queued, _, first = sent.partition(",")
-        return cls(_seconds(queued) or 0.0, _seconds(first), version)
+        return cls(read_seconds(queued) or 0.0, read_seconds(first), version)
 
 
 _NO_TIMES = CallTimes()
@@ -110,9 +110,10 @@ def note_first_token(completion: Mapping[str, Any]) -> None:
         times.first_token = milliseconds / 1000
 
 
-def _seconds(text: str) -> float | None:
+def read_seconds(text: str, longest: float = _LONGEST) -> float | None:
+    """The seconds that a header says; None for another text and for more than the longest."""
     try:
         seconds = float(text)
     except ValueError:
         return None
-    return seconds if 0 <= seconds <= _LONGEST else None
+    return seconds if 0 <= seconds <= longest else None
