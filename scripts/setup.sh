@@ -125,6 +125,18 @@ while True:
 
 unlock_environment() { exec 9>&-; }
 
+# Makes sure that what $1 checks is there: $2 provides it, under the lock, unless another set-up did
+# so while this one waited.
+provide_once() {
+    local status=0
+    "$1" && return
+    python=${python:-$venv/bin/python}
+    lock_environment || exit 1
+    "$1" || "$2" || status=$?
+    unlock_environment
+    return "$status"
+}
+
 # Runs an installer, quietly: no terminal, no questions, all output to the log.
 logged() {
     printf '\n$ %s\n' "$*" >>"$log"
