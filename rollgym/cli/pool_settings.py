@@ -1,7 +1,5 @@
 """The options of `rollgym serve-rollouts` beside those of all commands that run agents."""
 
-import sys
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
@@ -10,7 +8,6 @@ from rollgym.cli.rollout_settings import AgentSettings
 from rollgym.numbers import Count, Natural, Positive
 from rollgym.pool import OnPolicyChange, Order, PoolSettings
 from rollgym.pool.filters import load_filter
-from rollgym.pool.settings import GroupFilter
 from rollgym.records.version import require_version
 
 DEFAULT_PORT = 8800
@@ -69,12 +66,12 @@ class ServeSettings(AgentSettings):
     @classmethod
     def _names_a_function(cls, value: str | None) -> str | None:
         if value is not None:
-            _load(value)
+            load_filter(value)
         return value
 
     @property
     def pool(self) -> PoolSettings:
-        own = None if self.group_filter is None else _load(self.group_filter)
+        own = None if self.group_filter is None else load_filter(self.group_filter)
         return PoolSettings(
             group_size=self.group_size,
             order=self.order,
@@ -89,11 +86,3 @@ class ServeSettings(AgentSettings):
             max_groups=self.max_groups,
             first_version=self.first_version,
         )
-
-
-def _load(name: str) -> GroupFilter:
-    """Raises ValueError."""
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.append(folder)
-    return load_filter(name)

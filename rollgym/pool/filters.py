@@ -9,9 +9,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pkgutil import resolve_name
 from typing import cast
 
+from rollgym.plugins import find_named
 from rollgym.pool.group_reader import GroupReader
 from rollgym.pool.groups import DeliveredGroup, PoolGroup
 from rollgym.pool.settings import GroupFilter
@@ -117,7 +117,7 @@ def load_filter(name: str) -> GroupFilter:
     if not all(name.partition(":")):
         raise ValueError("it must name a function as module:function")
     try:
-        found = resolve_name(name)
+        found = find_named(name)
     except ImportError as error:
         raise ValueError(f"it must name a module that can be imported ({error})") from error
     except AttributeError:

@@ -17,16 +17,14 @@ exception and a reward that is not finite are failures, never a reward.
 
 import inspect
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib.metadata import entry_points
-from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 import msgspec
 
+from rollgym.plugins import find_named
 from rollgym.records import VerifierError, boundary
 from rollgym.store import RefusedError
 from rollgym.threads import run_in_daemon_thread
@@ -54,7 +52,7 @@ class TaskSession(msgspec.Struct, frozen=True):
 def find_verifier(name: str) -> Verifier:
     """The function of this name. Raises UnknownVerifierError."""
     try:
-        found: Verifier = _imported(name) if ":" in name else _entry_point(name)
+        found: Verifier = find_named(name) if ":" in name else _entry_point(name)
     except UnknownVerifierError:
         raise
     except Exception as error:  # a user's module may raise anything when it is imported
@@ -64,13 +62,6 @@ def find_verifier(name: str) -> Verifier:
     if not callable(found):
         raise UnknownVerifierError(f"the verifier {name!r} is {found!r:.100}, not a function")
     return found
-
-
-def _imported(name: str) -> Any:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # the console script does not add it
-    return resolve_name(name)
 
 
 def _entry_point(name: str) -> Any:
