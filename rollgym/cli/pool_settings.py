@@ -36,30 +36,34 @@ class ServeSettings(AgentSettings):
     )
     on_policy_change: OnPolicyChange = Field(
         _POOL.on_policy_change,
-        description="what becomes of running rollouts then: `go_on`, `cut` (run again) or `drop`",
+        description="what happens to running rollouts when the policy gets a new version: `go_on`, "
+        "`cut` (run again) or `drop`",
     )
     first_version: Annotated[str, AfterValidator(require_version)] = Field(
         _POOL.first_version, description="version of the policy until a trainer gives another one"
     )
     equal_rewards: Literal["keep", "drop"] = Field(
-        "keep", description="groups whose rewards are all equal: `keep` or `drop`"
+        "keep", description="what to do with groups whose rewards are all equal: `keep` or `drop`"
     )
     short_groups: Literal["deliver", "drop"] = Field(
-        "deliver", description="groups with fewer rewards than rollouts: `deliver` or `drop`"
+        "deliver",
+        description="what to do with groups that lack rewards: `deliver` or `drop`",
     )
     group_filter: str | None = Field(
-        None, description="module:function that gets a group and returns whether to deliver it"
+        None,
+        description="module:function that says of a group whether to deliver it",
     )
     lease_seconds: Positive = Field(
         _POOL.lease_seconds,
-        description="after this long, a group that was not acknowledged is delivered again",
+        description="seconds after which a group that was not acknowledged is delivered again",
     )
     max_leased: Count = Field(
         _POOL.max_leased,
         description="groups that trainers may have without having acknowledged them",
     )
     max_groups: Count | None = Field(
-        _POOL.max_groups, description="end when trainers have this many groups (null: never)"
+        _POOL.max_groups,
+        description="number of groups after which the pool ends (null: no end)",
     )
 
     @field_validator("group_filter")

@@ -92,7 +92,7 @@ class RolloutSettings(BaseModel):
     prices: Prices | None = Field(
         None,
         description="dollars per million tokens, by model: {gpt-x: {input: 0.15, output: 0.6}}, or "
-        "a YAML file with that; `*` at the end of a name is for all that begin so",
+        "a YAML file with that; `*` at the end of a name matches every end",
     )
     otel_endpoint: str | None = Field(
         None, description="OTLP endpoint for spans, as in http://127.0.0.1:4318 (null: none)"
@@ -177,7 +177,7 @@ class CompleteSettings(RolloutSettings):
     )
     completion_grace_period: NonNegative = Field(
         Policy().completion_grace_period,
-        description="seconds that the remaining rollouts may take after that",
+        description="seconds that the remaining rollouts get when that share has an outcome",
     )
     shard: Shard | None = Field(
         None,
@@ -216,11 +216,11 @@ class AgentSettings(RolloutSettings):
     """The further options of commands that run agents."""
 
     agent_name: Annotated[str | None, FlagName("--agent", "-a")] = Field(
-        None, description="agent for rows without an agent_ref (null: the only one there is)"
+        None, description="agent for rows without an agent_ref (null: the only agent)"
     )
     responses_create_params: dict[str, Any] = Field(
         {},
-        description="merged into every row, as +responses_create_params.temperature=0.7",
+        description="parameters for every row, such as +responses_create_params.temperature=0.7",
     )
     num_repeats_add_seed: bool = Field(
         False, description="add a different sampling seed to the parameters of each repeat"
