@@ -28,11 +28,11 @@ class ServeSettings(AgentSettings):
     )
     max_undelivered: Count = Field(
         _POOL.max_undelivered,
-        description="finished groups that may wait for a trainer before no more are started",
+        description="number of finished, undelivered groups at which no further groups are started",
     )
     max_staleness: Natural | None = Field(
         _POOL.max_staleness,
-        description="most versions that may follow the oldest one of a delivered group (null: any)",
+        description="largest staleness of a delivered group, in versions (null: any)",
     )
     on_policy_change: OnPolicyChange = Field(
         _POOL.on_policy_change,
@@ -59,7 +59,7 @@ class ServeSettings(AgentSettings):
     )
     max_leased: Count = Field(
         _POOL.max_leased,
-        description="groups that trainers may have without having acknowledged them",
+        description="largest number of delivered groups that are not acknowledged",
     )
     max_groups: Count | None = Field(
         _POOL.max_groups,
