@@ -89,7 +89,7 @@ is_current() {
 }
 
 # Whether packages can be installed into .venv as it is: one that was finished for this Python
-# and this path, or one that was made by hand (it has no log of ours).
+# and this path, or one that was made by hand (it has no setup.log).
 is_reusable() {
     local now made_for
     now=$(fingerprint) && is_wanted_version "$now" || return 1
