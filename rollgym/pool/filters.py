@@ -11,12 +11,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import cast
 
-from rollgym.plugins import find_named
+from rollgym.plugins import find_named, run_in_daemon_thread
 from rollgym.pool.group_reader import GroupReader
 from rollgym.pool.groups import DeliveredGroup, PoolGroup
 from rollgym.pool.settings import GroupFilter
 from rollgym.pool.state import PoolState
-from rollgym.threads import run_in_daemon_thread
 
 FILTER_TIMEOUT = 60.0
 NO_REWARDS = "no_rewards"

@@ -24,10 +24,9 @@ from typing import Any
 
 import msgspec
 
-from rollgym.plugins import find_named
+from rollgym.plugins import find_named, run_in_daemon_thread
 from rollgym.records import VerifierError, boundary
 from rollgym.store import RefusedError
-from rollgym.threads import run_in_daemon_thread
 from webgym.tasks.task import SESSION, WebTask
 from webgym.trajectory.records import EpisodeVerdict, Trajectory
 
