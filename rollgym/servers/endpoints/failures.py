@@ -29,8 +29,7 @@ from rollgym.records import (
     UpstreamAnswer,
 )
 from rollgym.records.decoding import decode_json
-from rollgym.records.failure import LONGEST_WAIT
-from rollgym.servers.endpoints.times import read_seconds
+from rollgym.records.failure import read_seconds
 
 MESSAGE_LIMIT = 600
 _BODY_LIMIT = 1 << 16
@@ -231,11 +230,11 @@ def requested_wait(headers: Mapping[str, str], message: str, clock: float) -> fl
     Three notations are in use: `retry-after-ms`, `retry-after` in seconds or as a date, and, by
     OpenAI, "Please try again in 6m0.5s" in the message.
     """
-    milliseconds = read_seconds(headers.get("retry-after-ms", ""), LONGEST_WAIT)
+    milliseconds = read_seconds(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
     header = headers.get("retry-after", "")
-    asked = read_seconds(header, LONGEST_WAIT)
+    asked = read_seconds(header)
     if asked is None:
         asked = _until(header, clock)
     return _phrase(message) if asked is None else asked

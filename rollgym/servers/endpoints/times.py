@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from typing import Any, Literal
 
+from rollgym.records.failure import read_seconds
 from rollgym.records.version import body_version, version_text
 
 TIMES_HEADER = "x-rollgym-model-times"
@@ -53,7 +54,7 @@ class CallTimes:
         if sent is None:
             return cls(version=version)
         queued, _, first = sent.partition(",")
-        return cls(read_seconds(queued) or 0.0, read_seconds(first), version)
+        return cls(read_seconds(queued, _LONGEST) or 0.0, read_seconds(first, _LONGEST), version)
 
 
 _NO_TIMES = CallTimes()
@@ -108,12 +109,3 @@ def note_first_token(completion: Mapping[str, Any]) -> None:
     milliseconds = reported.get("prompt_ms")
     if isinstance(milliseconds, int | float) and 0 <= milliseconds <= _LONGEST * 1000:
         times.first_token = milliseconds / 1000
-
-
-def read_seconds(text: str, longest: float = _LONGEST) -> float | None:
-    """The seconds that a header says; None for another text and for more than the longest."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds <= longest else None
