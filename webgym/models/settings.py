@@ -118,8 +118,8 @@ class PolicySettings(SettingsSection):
     )
     policy_version_fallback: Annotated[VersionFallback | None, Setting.NOTE] = Field(
         default=None,
-        description="what stands for the policy version where the server says none: `model` (the "
-        "name of the model in its answer) or `system_fingerprint` (null: it is unknown)",
+        description="field to use as policy version if the server sends none: `model` (the name of "
+        "the model in its answer) or `system_fingerprint` (null: no field)",
     )
     omit_fields: tuple[Text, ...] = Field(
         default=(),
@@ -127,8 +127,8 @@ class PolicySettings(SettingsSection):
     )
     extra_body: dict[str, Any] = Field(
         default={},
-        description="further fields of every request to the model's server; they replace ours "
-        "(except model and messages)",
+        description="further fields of every request to the model's server; they replace "
+        "all fields but model and messages",
     )
 
     @field_validator("omit_fields", mode="after")

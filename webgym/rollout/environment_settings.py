@@ -188,7 +188,7 @@ class EnvironmentSettings(ModelCallSettings):
         description="share of tasks that must end before the remaining ones may be omitted",
     )
     completion_grace_period: Annotated[NonNegative, Setting.TIMING] = Field(
-        default=120.0, description="seconds that the remaining tasks still have after that"
+        default=120.0, description="seconds that the remaining tasks get when that share has ended"
     )
     max_same_failures: Annotated[Natural, Setting.TIMING] = Field(
         default=Policy().max_same_failures,

@@ -43,10 +43,11 @@ class SessionSettings(SettingsSection):
         default=None, description="name for sites that ask for HTTP authentication"
     )
     http_password_env_var: Text | None = Field(
-        default=None, description="environment variable with the password for it"
+        default=None, description="environment variable with the password for these sites"
     )
     http_origin: Text | None = Field(
-        default=None, description="the only origin that gets them (null: every site that asks)"
+        default=None,
+        description="only origin that gets name and password (null: every site that asks)",
     )
     proxy: Text | None = Field(
         default=None,

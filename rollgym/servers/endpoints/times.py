@@ -16,7 +16,7 @@ from rollgym.records.version import body_version, version_text
 TIMES_HEADER = "x-rollgym-model-times"
 POLICY_VERSION_HEADER = "x-policy-version"
 VersionFallback = Literal["model", "system_fingerprint"]
-"""What stands for the policy version in answers of endpoints that say none."""
+"""The field to use as policy version in answers of endpoints that send none."""
 _LONGEST = 1e6
 _DIGITS = 6
 
