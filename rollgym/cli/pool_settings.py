@@ -62,8 +62,7 @@ class ServeSettings(AgentSettings):
         description="largest number of delivered groups that are not acknowledged",
     )
     max_groups: Count | None = Field(
-        _POOL.max_groups,
-        description="number of groups after which the pool ends (null: no end)",
+        _POOL.max_groups, description="end when trainers have this many groups (null: never)"
     )
 
     @field_validator("group_filter")
