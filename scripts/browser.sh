@@ -150,27 +150,19 @@ explain_missing_browser() {
 
 # Makes sure that there is a browser, in an environment that is set up. Fails with a message if there
 # is none. With CI=true, or if ROLLGYM_BROWSER names a wrong one, it exits with 1.
-setup_browser() {
+setup_browser() { provide_once has_browser install_browser; }
+
+install_browser() {
     local path=''
-    has_browser && return
-    python=${python:-$venv/bin/python}
-    lock_environment || exit 1
-    if has_browser; then
-        unlock_environment
-        return
-    fi
     if has_failed_before && [ "${CI:-}${ROLLGYM_BROWSER:-}" = '' ] && ! path=$(find_browser); then
-        unlock_environment
         say "No browser was found; \`scripts/setup.sh browser\` tries again to fetch one."
         return 1
     fi
     if [ -n "$path" ] || provide_browser; then
         write_browser_stamp "${ROLLGYM_BROWSER:-}" "$path"
-        unlock_environment
         return
     fi
     [ -n "${ROLLGYM_BROWSER:-}" ] || write_browser_stamp "fetched none"
-    unlock_environment
     explain_missing_browser
     [ -z "${ROLLGYM_BROWSER:-}" ] && [ "${CI:-}" != true ] || exit 1
     return 1

@@ -41,28 +41,20 @@ fetch_weights() {
 
 # Makes sure that the bundled model can run, in an environment that is set up. Fails with a message
 # if it cannot.
-setup_model() {
+setup_model() { provide_once has_model provide_model; }
+
+provide_model() {
     local path=''
-    has_model && return
-    python=${python:-$venv/bin/python}
-    lock_environment || exit 1
-    if has_model; then
-        unlock_environment
-        return
-    fi
     if [ "$(cat "$model_stamp" 2>/dev/null)" = failed ]; then
-        unlock_environment
         say "The language model could not be installed; \`scripts/setup.sh model\` tries again."
         return 1
     fi
     say "Fetching a small language model (SmolLM2-135M-Instruct and llama.cpp, 130 MB) ..."
     if install_llama && path=$(fetch_weights); then
         printf '%s\n' "$path" >"$model_stamp.new" && mv -f "$model_stamp.new" "$model_stamp"
-        unlock_environment
         return
     fi
     printf 'failed\n' >"$model_stamp"
-    unlock_environment
     say "The language model could not be installed:"
     show_log
     say "There are wheels of xllamacpp for Linux (x86-64, ARM) and macOS. Full log: $log"

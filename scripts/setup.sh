@@ -89,7 +89,7 @@ is_current() {
 }
 
 # Whether packages can be installed into .venv as it is: one that was finished for this Python
-# and this path, or one that was made by hand (it has no log of ours).
+# and this path, or one that was made by hand (it has no setup.log).
 is_reusable() {
     local now made_for
     now=$(fingerprint) && is_wanted_version "$now" || return 1
@@ -124,6 +124,18 @@ while True:
 }
 
 unlock_environment() { exec 9>&-; }
+
+# Makes sure that what $1 checks is there: $2 provides it, under the lock, unless another set-up did
+# so while this one waited.
+provide_once() {
+    local status=0
+    "$1" && return
+    python=${python:-$venv/bin/python}
+    lock_environment || exit 1
+    "$1" || "$2" || status=$?
+    unlock_environment
+    return "$status"
+}
 
 # Runs an installer, quietly: no terminal, no questions, all output to the log.
 logged() {

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 
 from rollgym.store import RefusedError
@@ -31,22 +31,6 @@ KeyOrigin = Callable[[KeyPath], str]
 """Says where a key was set, such as `command line`; empty where the origin is unknown."""
 _PACKAGE = str(Path(__file__).parent)
 _MESSAGES = {"model_type": "a mapping of keys to values is needed"}
-
-
-def number(value: object) -> object:
-    """Reject `true` and `false`, which Python accepts as numbers."""
-    if isinstance(value, bool):
-        raise ValueError("a number is needed")  # noqa: TRY004 - pydantic expects a ValueError
-    return value
-
-
-Count = Annotated[int, BeforeValidator(number), Field(ge=1)]
-Natural = Annotated[int, BeforeValidator(number), Field(ge=0)]
-Positive = Annotated[float, BeforeValidator(number), Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, BeforeValidator(number), Field(ge=0, allow_inf_nan=False)]
-Share = Annotated[float, BeforeValidator(number), Field(gt=0, le=1)]
-Probability = Annotated[float, BeforeValidator(number), Field(ge=0, le=1)]
-Port = Annotated[int, BeforeValidator(number), Field(ge=1, le=65_535)]
 Text = Annotated[str, Field(min_length=1)]
 
 

@@ -4,9 +4,9 @@ Requests become chat completions, as for vLLM, and go to llama.cpp's HTTP server
 (`rollgym.servers.gguf`). Without a `model_path` the model is the bundled SmolLM2-135M-Instruct.
 
 *Tool calls.* llama.cpp reads the calls of many formats from a reply, if the chat template of the
-file knows tools. That of SmolLM2 does not, so the bundled model has a template of ours, and
-calls are made and read here: llama.cpp renders the tools into the prompt and returns the text as it
-is. `tools` chooses between the two ways.
+file knows tools. That of SmolLM2 does not, so the bundled model has another template, and calls are
+read here: llama.cpp renders the tools into the prompt and returns the text as it is. `tools`
+chooses between the two ways.
 
 *First calls.* Small models answer before they have looked anything up. With `constrain_calls:
 first`, a reply must be a tool call as long as the conversation has no result of a tool.

@@ -61,7 +61,7 @@ def configure(parser: ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add(commands, "status", "show what the collection is doing", lambda _: ShowStatus())
     _add(commands, "pause", "start no further rollout; running ones finish", lambda _: Pause())
-    _add(commands, "resume", "go on after a pause", lambda _: Resume())
+    _add(commands, "resume", "continue after a pause", lambda _: Resume())
     limit = _add(
         commands,
         "concurrency",
@@ -96,12 +96,12 @@ def configure(parser: ArgumentParser) -> None:
         "at",
         metavar="TIME",
         type=_deadline,
-        help="from now, as in 90m or 1h30m; a time, as in 18:30 or 2030-01-31T18:30; or none",
+        help="duration from now (90m, 1h30m), time (18:30, 2030-01-31T18:30), or none",
     )
     policy = _add(
         commands,
         "policy",
-        "say which version of the policy the model serves from now on",
+        "set the policy version that the model serves from now on",
         lambda options: SetPolicyVersion(options.version),
     )
     policy.add_argument("version", metavar="VERSION", help="a text without commas, such as 42")

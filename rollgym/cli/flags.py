@@ -52,7 +52,7 @@ MODEL_FLAGS = (
         ("--model-api-key",),
         API_KEY,
         "text",
-        "the key itself, which other users of this machine can see",
+        "key of the model, which other users of this machine can see here",
     ),
     Flag(
         (MODEL_TYPE,),

@@ -26,12 +26,12 @@ def configure(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="config file of the model server, in place of these; may be given several times",
+        help="config file of the model server, instead of these; can be given several times",
     )
     add("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     port_help = f"port to listen on (default: {DEFAULT_PORT}; 0: any free port)"
     add("--port", type=port_number, default=DEFAULT_PORT, help=port_help)
-    add("--url", help="how agents reach the gateway, where that is another address")
+    add("--url", help="URL of the gateway for agents, where it differs from host and port")
     add(
         "--token-env",
         metavar="NAME",

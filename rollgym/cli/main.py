@@ -27,7 +27,13 @@ from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
 from rollgym import __version__
-from rollgym.cli.process import EXIT_STATUSES, end_process, exit_status_of, override_command
+from rollgym.cli.process import (
+    EXIT_STATUSES,
+    OTHER_EXIT_STATUSES,
+    end_process,
+    exit_status_of,
+    override_command,
+)
 from rollgym.suggestions import advice, suggestion
 
 _DESCRIPTION = """\
@@ -37,7 +43,7 @@ Start with a collection that needs no model and no network:
 
   rollgym demo
 
-or, step by step (FILES are a model's and an environment's configuration):
+or, step by step (each FILE configures a model or an environment):
 
   rollgym collect --config FILE --config FILE --agent NAME \\
     --input TASKS.jsonl --output results/rollouts.jsonl
@@ -63,7 +69,11 @@ class _Command(NamedTuple):
 _OVERRIDE_COMMANDS = (
     _Command("run", "rollgym.cli.ng_run", "start servers and keep them running (ng_run)"),
     _Command("collect", "rollgym.cli.collect", "collect rollouts (ng_collect_rollouts)"),
-    _Command("serve-rollouts", "rollgym.cli.serve_rollouts", "groups of rollouts for a trainer"),
+    _Command(
+        "serve-rollouts",
+        "rollgym.cli.serve_rollouts",
+        "collect groups for a trainer, without an end",
+    ),
     _Command("reverify", "rollgym.cli.reverify", "score stored rollouts again, without a model"),
     _Command("demo", "rollgym.cli.demo", "collect a bundled example, without a model"),
 )
@@ -74,9 +84,11 @@ _COMMANDS = (
     _Command("ctl", "rollgym.cli.ctl", "pause, limit, retry or stop a running collection"),
     _Command("merge", "rollgym.cli.merge", "merge the shards and copies of a run"),
     _Command("model", "rollgym.cli.model", "serve a GGUF file as a model, or get a small one"),
-    _Command("gateway", "rollgym.cli.gateway", "keep the calls of any agent, with its tokens"),
+    _Command(
+        "gateway", "rollgym.cli.gateway", "record the model calls of any agent, with their tokens"
+    ),
     _Command("export", "rollgym.cli.export", "write training data from rollouts"),
-    _Command("import", "rollgym.cli.imports", "read trajectories of other programs (ATIF)"),
+    _Command("import", "rollgym.cli.imports", "make rollouts of other trajectories (ATIF)"),
 )
 
 
@@ -120,7 +132,7 @@ class _Parser(ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         options |= {
-            "epilog": EXIT_STATUSES,
+            "epilog": OTHER_EXIT_STATUSES,
             "formatter_class": RawDescriptionHelpFormatter,
             "allow_abbrev": False,
         }
@@ -135,6 +147,7 @@ class _Parser(ArgumentParser):
 
 def _parse(arguments: Sequence[str]) -> tuple[ModuleType, Namespace]:
     parser = _Parser("rollgym", description=_DESCRIPTION)
+    parser.epilog = EXIT_STATUSES
     parser.add_argument("--version", action="version", version=f"rollgym {__version__}")
     choices = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
     asked = next((argument for argument in arguments if not argument.startswith("-")), None)

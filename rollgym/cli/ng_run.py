@@ -24,7 +24,8 @@ options:
   +SERVER.KIND.IMPLEMENTATION.SETTING=VALUE
                            any setting of a server; `processes: N` and
                            `isolated: true` give it processes of its own,
-                           `port` and `host` an address, `restarts` (3) a limit
+                           `port` and `host` an address, and `restarts` (3)
+                           limits how often a process is started again
   +head_server.port=11000  the port at which ng_status and
                            ng_collect_rollouts find the servers
                            (+head_server.host=127.0.0.1)
@@ -35,8 +36,8 @@ options:
                            standard error)
   +launcher=ray            run each server as an actor of a Ray cluster, with its
                            `ray_resources`, such as {CPU: 2, GPU: 1}
-  +ray_address=ADDRESS     that of an existing cluster (default: start a local
-                           one and end it)
+  +ray_address=ADDRESS     address of an existing Ray cluster (default: start a
+                           local one and end it)
   +start_timeout=60        seconds until every server must be ready
   +dry_run=true            check everything, and start nothing
 

@@ -1,15 +1,13 @@
 """The options of `rollgym serve-rollouts` beside those of all commands that run agents."""
 
-import sys
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from rollgym.cli.rollout_settings import AgentSettings, Count, Natural, Seconds
+from rollgym.cli.rollout_settings import AgentSettings
+from rollgym.numbers import Count, Natural, Positive
 from rollgym.pool import OnPolicyChange, Order, PoolSettings
 from rollgym.pool.filters import load_filter
-from rollgym.pool.settings import GroupFilter
 from rollgym.records.version import require_version
 
 DEFAULT_PORT = 8800
@@ -30,35 +28,38 @@ class ServeSettings(AgentSettings):
     )
     max_undelivered: Count = Field(
         _POOL.max_undelivered,
-        description="finished groups that may wait for a trainer before no more are started",
+        description="number of finished, undelivered groups at which no further groups are started",
     )
     max_staleness: Natural | None = Field(
         _POOL.max_staleness,
-        description="most versions that may follow the oldest one of a delivered group (null: any)",
+        description="largest staleness of a delivered group, in versions (null: any)",
     )
     on_policy_change: OnPolicyChange = Field(
         _POOL.on_policy_change,
-        description="what becomes of running rollouts then: `go_on`, `cut` (run again) or `drop`",
+        description="what happens to running rollouts when the policy gets a new version: `go_on`, "
+        "`cut` (run again) or `drop`",
     )
     first_version: Annotated[str, AfterValidator(require_version)] = Field(
         _POOL.first_version, description="version of the policy until a trainer gives another one"
     )
     equal_rewards: Literal["keep", "drop"] = Field(
-        "keep", description="groups whose rewards are all equal: `keep` or `drop`"
+        "keep", description="what to do with groups whose rewards are all equal: `keep` or `drop`"
     )
     short_groups: Literal["deliver", "drop"] = Field(
-        "deliver", description="groups with fewer rewards than rollouts: `deliver` or `drop`"
+        "deliver",
+        description="what to do with groups that lack rewards: `deliver` or `drop`",
     )
     group_filter: str | None = Field(
-        None, description="module:function that gets a group and returns whether to deliver it"
+        None,
+        description="module:function that says of a group whether to deliver it",
     )
-    lease_seconds: Seconds = Field(
+    lease_seconds: Positive = Field(
         _POOL.lease_seconds,
-        description="after this long, a group that was not acknowledged is delivered again",
+        description="seconds after which a group that was not acknowledged is delivered again",
     )
     max_leased: Count = Field(
         _POOL.max_leased,
-        description="groups that trainers may have without having acknowledged them",
+        description="largest number of delivered groups that are not acknowledged",
     )
     max_groups: Count | None = Field(
         _POOL.max_groups,
@@ -69,12 +70,12 @@ class ServeSettings(AgentSettings):
     @classmethod
     def _names_a_function(cls, value: str | None) -> str | None:
         if value is not None:
-            _load(value)
+            load_filter(value)
         return value
 
     @property
     def pool(self) -> PoolSettings:
-        own = None if self.group_filter is None else _load(self.group_filter)
+        own = None if self.group_filter is None else load_filter(self.group_filter)
         return PoolSettings(
             group_size=self.group_size,
             order=self.order,
@@ -89,11 +90,3 @@ class ServeSettings(AgentSettings):
             max_groups=self.max_groups,
             first_version=self.first_version,
         )
-
-
-def _load(name: str) -> GroupFilter:
-    """Raises ValueError."""
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.append(folder)
-    return load_filter(name)

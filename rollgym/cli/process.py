@@ -31,8 +31,12 @@ exit status of a command that collects:
   3  some rollouts failed            7  the disk failed; what it has is kept
   8  stopped: it could not go on, such as after the same failure many times in
      a row; the reason and the remedy are in the last lines
-
-Commands that only read a run end with 0 when they could read it.
+"""
+OTHER_EXIT_STATUSES = """\
+exit status:
+  0  it is done                      5  interrupted
+  1  something broke                 6  rejected, and nothing was changed
+  2  the command was used wrongly    7  the disk failed
 """
 OPEN_FILES = 1 << 16
 HIGHEST_PORT = 65_535

@@ -31,9 +31,9 @@ _WIDTH = 8
 def configure(parser: ArgumentParser) -> None:
     parser.description = (
         "Show a line for each task with an outcome: its repeats by outcome, and the mean, standard "
-        "deviation (of the population), minimum and maximum of their rewards; at the end pass@k "
-        "and the means, for web rollouts also the share of replies that are actions and the tokens "
-        "of a step. Tasks are in the order in which they were finished."
+        "deviation (of the population), minimum and maximum of their rewards. The last lines have "
+        "pass@k and the means. For web rollouts they also have the share of replies that are "
+        "actions, and the tokens of a step. Tasks are in the order in which they were finished."
     )
     parser.add_argument(
         "path", metavar="RUN", type=Path, help="a run directory, or the .jsonl file of its rollouts"

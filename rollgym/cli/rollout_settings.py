@@ -10,7 +10,6 @@ from typing import Annotated, Any, NamedTuple, Self
 import msgspec
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationInfo,
@@ -21,22 +20,10 @@ from pydantic import (
 from rollgym.cli.slurm import slurm_shard
 from rollgym.cluster.settings import ClusterSettings, LauncherName, require_ray
 from rollgym.engine import Adaptive, Fixed, Policy, RetryPolicy, RetryRule
+from rollgym.numbers import Count, Natural, NonNegative, Positive
 from rollgym.records import Prices
 from rollgym.rollouts.paths import JSONL
 from rollgym.store import RefusedError, Shard, Status
-
-
-def _number(value: object) -> object:
-    """Rejects `true`, which Python accepts as a number."""
-    if isinstance(value, bool):
-        raise ValueError("a number is needed")  # noqa: TRY004 - pydantic expects a ValueError
-    return value
-
-
-Natural = Annotated[int, BeforeValidator(_number), Field(ge=0)]
-Count = Annotated[int, BeforeValidator(_number), Field(ge=1)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegativeSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class SettingsError(RefusedError):
@@ -86,10 +73,10 @@ class RolloutSettings(BaseModel):
         Policy().refills,
         description="times that failed or omitted rollouts of one task are run again",
     )
-    attempt_timeout: Seconds | None = Field(
+    attempt_timeout: Positive | None = Field(
         None, description="seconds for one attempt (null: 1800, or +rollout_timeout if given)"
     )
-    rollout_timeout: Seconds | None = Field(
+    rollout_timeout: Positive | None = Field(
         None, description="seconds for a rollout with all its attempts (null: 7200)"
     )
     max_same_failures: Natural = Field(
@@ -99,13 +86,13 @@ class RolloutSettings(BaseModel):
     max_tokens: Count | None = Field(
         None, description="tokens that the run may use, input and output, before it stops"
     )
-    max_cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+    max_cost: Positive | None = Field(
         None, description="dollars that the run may cost, by `prices`, before it stops"
     )
     prices: Prices | None = Field(
         None,
         description="dollars per million tokens, by model: {gpt-x: {input: 0.15, output: 0.6}}, or "
-        "a YAML file with that; `*` at the end of a name is for all that begin so",
+        "a YAML file with that; `*` at the end of a name matches every end",
     )
     otel_endpoint: str | None = Field(
         None, description="OTLP endpoint for spans, as in http://127.0.0.1:4318 (null: none)"
@@ -188,9 +175,9 @@ class CompleteSettings(RolloutSettings):
         Policy().completion_threshold,
         description="share of rollouts with an outcome after which the rest may be omitted",
     )
-    completion_grace_period: NonNegativeSeconds = Field(
+    completion_grace_period: NonNegative = Field(
         Policy().completion_grace_period,
-        description="seconds that the remaining rollouts may take after that",
+        description="seconds that the remaining rollouts get when that share has an outcome",
     )
     shard: Shard | None = Field(
         None,
@@ -229,11 +216,11 @@ class AgentSettings(RolloutSettings):
     """The further options of commands that run agents."""
 
     agent_name: Annotated[str | None, FlagName("--agent", "-a")] = Field(
-        None, description="agent for rows without an agent_ref (null: the only one there is)"
+        None, description="agent for rows without an agent_ref (null: the only agent)"
     )
     responses_create_params: dict[str, Any] = Field(
         {},
-        description="merged into every row, as +responses_create_params.temperature=0.7",
+        description="parameters for every row, such as +responses_create_params.temperature=0.7",
     )
     num_repeats_add_seed: bool = Field(
         False, description="add a different sampling seed to the parameters of each repeat"
@@ -241,7 +228,7 @@ class AgentSettings(RolloutSettings):
     prompt_config: Path | None = Field(
         None, description="YAML file with the templates `user` and `system` for rows without input"
     )
-    server_patience: NonNegativeSeconds = Field(
+    server_patience: NonNegative = Field(
         60.0, description="seconds to wait for an agent server that does not answer"
     )
     processes: Count | None = Field(
@@ -254,7 +241,7 @@ class AgentSettings(RolloutSettings):
     ray_address: str | None = Field(
         None, description="address of a Ray cluster (null: start a local one and end it)"
     )
-    ray_cpus_per_worker: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+    ray_cpus_per_worker: Positive = Field(
         1.0, description="CPUs of the Ray cluster for each process"
     )
     preflight: bool = Field(

@@ -24,9 +24,9 @@ _COVERAGE = (*_OUTCOMES, "groups", "groups_complete")
 
 def configure(parser: ArgumentParser) -> None:
     parser.description = (
-        "Count a run from its files: the numbers that the collecting command printed, or would "
-        "print now. The run may still be going on. This command reads a run directory; ng_status "
-        "lists the running servers."
+        "Show the numbers of a run, counted from its files. They are those that the collecting "
+        "command prints at its end. The run may still be collecting. This command reads a run "
+        "directory; ng_status lists the running servers."
     )
     parser.add_argument(
         "directory",

@@ -1,7 +1,7 @@
 """The outcome of one attempt, whatever its worker returned or raised.
 
 A worker is plug-in code, so nothing that it returns is trusted: what is not a valid outcome becomes
-an internal failure, and so does an exception without a type of ours.
+an internal failure, and so does an exception that is not a RolloutError.
 """
 
 import asyncio

@@ -32,6 +32,7 @@ from rollgym.export.source import (
     source_card,
 )
 from rollgym.export.staleness import RolloutVersions
+from rollgym.plugins import load_plugin
 from rollgym.records import Completed, RowError
 from rollgym.records.version import VersionOrder
 from rollgym.rollouts.paths import FAILURES_END, INPUTS_END, JSONL, RUN_SUFFIX, run_beside
@@ -158,13 +159,7 @@ class RolloutFile(Closable):
 def open_source(path: Path) -> RolloutSource:
     """The completed rollouts at a path. Raises ExportError, StoreError."""
     for point in entry_points(group=ENTRY_POINTS):
-        try:
-            opener: SourceOpener = point.load()
-        except Exception as error:
-            raise ExportError(
-                f"the plug-in {point.name} ({point.value}) cannot be loaded "
-                f"({type(error).__name__}: {error}): fix or uninstall its package"
-            ) from error
+        opener: SourceOpener = load_plugin(point, "the plug-in", ExportError)
         found = opener(path)
         if found is not None:
             return found

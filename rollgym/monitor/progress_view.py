@@ -95,11 +95,11 @@ def detail_items(view: ProgressView) -> list[str]:
     return [*items, *view.further]
 
 
-def flow(items: list[str], width: int, separator: str = " | ") -> Iterator[str]:
+def flow(items: list[str], width: int) -> Iterator[str]:
     """Items side by side, on as many lines as needed."""
     line = ""
     for item in items:
-        longer = f"{line}{separator}{item}" if line else item
+        longer = f"{line} | {item}" if line else item
         if line and len(longer) > width:
             yield line
             line = item

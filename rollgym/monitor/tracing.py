@@ -62,7 +62,7 @@ class TracingObserver:
         provider = TracerProvider(resource=named, shutdown_on_exit=False)
         provider.add_span_processor(self._collector)
         self._tracer = provider.get_tracer("rollgym")
-        # The exporter logs every failed try; one line of ours is enough.
+        # The exporter logs every failed try; the one line of this class is enough.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -105,7 +105,7 @@ def _time(seconds: float) -> int:
 
 def _attributes(attempt: Attempt) -> dict[str, Any]:
     outcome = attempt.outcome
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "rollgym.task": attempt.task,
         "rollgym.repeat": attempt.repeat,
         "rollgym.attempt": attempt.attempt,
@@ -114,16 +114,16 @@ def _attributes(attempt: Attempt) -> dict[str, Any]:
         "gen_ai.usage.output_tokens": outcome.usage.output_tokens,
     }
     if outcome.models:
-        told["gen_ai.request.model"] = outcome.models[0].model
+        attributes["gen_ai.request.model"] = outcome.models[0].model
     match outcome:
         case Completed():
-            told |= {"rollgym.status": "completed", "rollgym.reward": outcome.reward}
-            told["rollgym.success"] = outcome.succeeded
+            attributes |= {"rollgym.status": "completed", "rollgym.reward": outcome.reward}
+            attributes["rollgym.success"] = outcome.succeeded
         case Failed():
-            told |= {"rollgym.status": "failed", "error.type": str(outcome.failure.kind)}
+            attributes |= {"rollgym.status": "failed", "error.type": str(outcome.failure.kind)}
         case Omitted():
-            told |= {"rollgym.status": "omitted", "rollgym.reason": str(outcome.reason)}
-    return told
+            attributes |= {"rollgym.status": "omitted", "rollgym.reason": str(outcome.reason)}
+    return attributes
 
 
 def _call_attributes(span: Span) -> dict[str, str]:

@@ -7,12 +7,11 @@ not return in time, drops nothing.
 
 import asyncio
 import logging
-import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
-from pkgutil import resolve_name
+from functools import partial
 from typing import cast
 
+from rollgym.plugins import find_named, run_in_daemon_thread
 from rollgym.pool.group_reader import GroupReader
 from rollgym.pool.groups import DeliveredGroup, PoolGroup
 from rollgym.pool.settings import GroupFilter
@@ -55,7 +54,7 @@ class Filters:
             return None
         delivered = await read()
         try:
-            deciding = asyncio.wrap_future(_in_own_thread(self._own, delivered))
+            deciding = run_in_daemon_thread(partial(self._own, delivered), "rollgym-filter")
             keeps = await asyncio.wait_for(deciding, FILTER_TIMEOUT)
         except Exception:
             self.errors += 1
@@ -112,32 +111,12 @@ class Filtering:
             self._state.drop(group, reason)
 
 
-def _in_own_thread(keep: GroupFilter, group: DeliveredGroup) -> "Future[bool]":
-    """Start a filter in a thread that holds up nothing else, nor the end of the process.
-
-    A function that never returns would use up the threads that everything else shares.
-    """
-    decided: Future[bool] = Future()
-    decided.set_running_or_notify_cancel()
-
-    def work() -> None:
-        try:
-            keeps = keep(group)
-        except Exception as error:  # noqa: BLE001 - the caller gets it
-            decided.set_exception(error)
-        else:
-            decided.set_result(keeps)
-
-    threading.Thread(target=work, name="rollgym-filter", daemon=True).start()
-    return decided
-
-
 def load_filter(name: str) -> GroupFilter:
     """The function that `module:function` names. Raises ValueError with what it must be."""
     if not all(name.partition(":")):
         raise ValueError("it must name a function as module:function")
     try:
-        found = resolve_name(name)
+        found = find_named(name)
     except ImportError as error:
         raise ValueError(f"it must name a module that can be imported ({error})") from error
     except AttributeError:

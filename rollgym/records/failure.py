@@ -296,6 +296,15 @@ def _reported(exception: BaseException) -> BaseException:
     return members[0] if all(kind == kinds[0] for kind in kinds) else exception
 
 
+def read_seconds(text: str, longest: float = LONGEST_WAIT) -> float | None:
+    """The seconds that a header says; None for another text and for more than the longest."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds <= longest else None
+
+
 def _usable_wait(error: RolloutError) -> float | None:
     """The requested wait, if it is a sensible number: it may come from any header."""
     wait = error.retry_after

@@ -62,7 +62,7 @@ class TurnVersion(NamedTuple):
         return cls(joined[-1].version, tuple(joined) if len(joined) > 1 else ())
 
     def checked(self, sampled: int) -> "TurnVersion":
-        """The same for a turn of so many sampled tokens; counts that do not add up are dropped."""
+        """The same, without the counts if they do not add up to the sampled tokens of the turn."""
         counts = [part.tokens for part in self.parts if part.tokens is not None]
         if not counts or (len(counts) == len(self.parts) and sum(counts) == sampled):
             return self

@@ -4,9 +4,10 @@ Bytes of a row that are not changed stay the same. The row of a run that verifie
 again also says which rollouts these were: the k-th repeat of the task is the k-th of them.
 
 *Names that collide.* An input row or a verifier may have a field `output`, or keys in `metadata`,
-that a collection writes too. Theirs stay where they are, and ours move aside: the conversation to
-`rollgym_output`, a number of ours to `metadata.rollgym.<key>`, and all of our metadata to
-`rollgym_metadata` where theirs is not an object. `own_output` and `own_metadata` read ours.
+that a collection writes too. They keep their values, and those of the collection are written
+elsewhere: the conversation to `rollgym_output`, a number to `metadata.rollgym.<key>`, and all
+metadata to `rollgym_metadata` where `metadata` is not an object. `own_output` and `own_metadata`
+read the values of the collection.
 
 *Sampling seeds* are in `responses_create_params.metadata.extra_body`, an object written as JSON in
 a string. The parameters themselves have no field for a seed, and strict servers reject unknown

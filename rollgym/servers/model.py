@@ -183,7 +183,7 @@ class EndpointModelConfig(ServerConfig):
     - `pool`: timeouts and retries.
     - `extra_body`: parameters for requests that do not set them; null is left out.
     - `policy_version_header`: header of responses with the policy version; null reads none.
-    - `policy_version_fallback`: what stands for the policy version where the endpoint says none:
+    - `policy_version_fallback`: the field to use as policy version if the endpoint sends none:
       `model` (the name of the model in its answer) or `system_fingerprint`; null: it is unknown.
     """
 

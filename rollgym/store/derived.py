@@ -124,12 +124,12 @@ class WriteLock:
             self._lock.release()
 
 
-def write_derived(path: Path, parts: Iterable[bytes], disk: Disk | None = None) -> None:
+def write_derived(path: Path, parts: Iterable[bytes]) -> None:
     """Replace a file as a whole, or leave it unchanged on an error. Raises StorageError."""
     target = Path(os.path.realpath(path))
     with storage_errors(target, "writing the file"):
         target.parent.mkdir(parents=True, exist_ok=True)
-        _replace(disk or Disk(), target, parts)
+        _replace(Disk(), target, parts)
 
 
 def _replace(disk: Disk, path: Path, parts: Iterable[bytes]) -> None:

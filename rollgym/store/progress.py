@@ -258,7 +258,7 @@ class Progress:
         return self.reopened - before
 
     def seal(self, is_sealed: Callable[[int], bool]) -> None:
-        """Reopen no rollout of a task for which this is true, whoever asks for it."""
+        """Reopen no rollout of a task for which this is true, even if a user asks for it."""
         self._is_sealed = is_sealed
 
     def refill(self, key: RolloutKey) -> None:

@@ -285,9 +285,9 @@ class OpenSource:
         part, place = self._index.place(entry)
         beginning = self._index.record(entry, EXCERPT_BYTES)
         text = printable_text(beginning, whole=place.length <= EXCERPT_BYTES)
-        told = UnreadableView(entry.record, place.position, place.length, problem, text)
+        view = UnreadableView(entry.record, place.position, place.length, problem, text)
         named = "line" if part.format.by_lines else "record"
-        return UnreadableDocument(unreadable_summary(f"{named} {entry.record}", problem), told)
+        return UnreadableDocument(unreadable_summary(f"{named} {entry.record}", problem), view)
 
     def read_on(self) -> bool:
         """Read for a moment; returns whether there is more to read."""

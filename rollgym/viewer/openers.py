@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from rollgym.plugins import load_plugin
 from rollgym.rollouts.paths import (
     FAILURES_END,
     INPUTS_END,
@@ -220,13 +221,7 @@ def _plugins() -> tuple[Opener, ...]:
 
 
 def _loaded(point: EntryPoint) -> Opener:
-    try:
-        opener: Opener = point.load()
-    except Exception as error:
-        raise ViewerError(
-            f"the viewer's plug-in {point.name} ({point.value}) cannot be loaded "
-            f"({type(error).__name__}: {error}): fix or uninstall its package"
-        ) from error
+    opener: Opener = load_plugin(point, "the viewer's plug-in", ViewerError)
     if not callable(opener):
         raise ViewerError(
             f"the viewer's plug-in {point.name} ({point.value}) is not a function: it must take a "

@@ -13,7 +13,7 @@ HELP_WIDTH = 80
 DEFAULT_URL = "http://127.0.0.1:7000"
 _EXIT_STATUSES = """\
 exit status: 0 stopped by Ctrl-C or SIGTERM, 1 error, 2 the command was used
-wrongly, 6 it cannot be served like this
+wrongly, 6 the settings were rejected
 """
 
 

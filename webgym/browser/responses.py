@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from rollgym.records.decoding import JsonDecoder
-from rollgym.records.failure import shorten
+from rollgym.records.failure import read_seconds, shorten
 from webgym.browser.contract.answers import Picture
 from webgym.browser.contract.errors import (
     WIRE_ERRORS,
@@ -80,7 +80,7 @@ def picture_reader(media_type: str) -> Reader[Picture]:
 
 
 def _reported(answer: RawResponse) -> Exception:
-    retry_after = _seconds(answer.retry_after)
+    retry_after = read_seconds(answer.retry_after, LONGEST_RETRY_AFTER)
     try:
         detail = _ERROR.decode(answer.body).error
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -99,11 +99,3 @@ def _unreadable(
         f"{why}: HTTP {answer.status}, {size} bytes of {answer.media_type}: {excerpt!r}",
         retry_after=retry_after,
     )
-
-
-def _seconds(text: str) -> float | None:
-    try:
-        seconds = float(text)
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds <= LONGEST_RETRY_AFTER else None

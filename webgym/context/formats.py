@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
+from rollgym.plugins import load_plugin
 from rollgym.suggestions import advice
 from webgym.browser.contract.answers import Picture
 from webgym.browser.contract.commands import InteractionMode
@@ -148,12 +149,7 @@ def find_format(name: str) -> PromptFormat:
     if name not in known:
         hint = advice(name, known, f"there are {', '.join(known)}")
         raise ValueError(f"unknown prompt_version {name!r:.60}: {hint}")
-    try:
-        found = known[name].load()
-    except Exception as error:  # a module of a plug-in may raise anything when it is imported
-        raise ValueError(
-            f"the prompt format {name} cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
+    found = load_plugin(known[name], "the prompt format", ValueError)
     if not isinstance(found, PromptFormat):
         raise ValueError(f"the prompt format {name} is {found!r:.100}, not a PromptFormat")  # noqa: TRY004
     return found

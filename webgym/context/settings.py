@@ -4,10 +4,11 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, field_validator
 
+from rollgym.numbers import number
 from webgym.browser.contract.answers import ImageFormat, Observe
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.formats import ObservationKind, PromptFormat, find_format
-from webgym.settings import SettingsSection, number
+from webgym.settings import SettingsSection
 
 _DEFAULT_OBSERVATION: dict[InteractionMode, ObservationKind] = {
     "coordinates": "image",

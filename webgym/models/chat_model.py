@@ -67,7 +67,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     - `outage_timeout`: how long a call is repeated while the model answers no call.
     - `tokens`: ask for token ids and log probabilities.
     - `version_header`: header of responses with the policy version; `version_fallback`: the field
-      that stands for it where the endpoint says none.
+      to use as policy version if the endpoint sends none.
     """
 
     model: str | None = None

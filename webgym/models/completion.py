@@ -73,7 +73,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 def read_completion(answer: bytes, fallback: VersionFallback | None = None) -> Completion:
     """The first choice of a chat completion. Raises ModelMalformedError, saying what is wrong.
 
-    `fallback` is the field that stands for the policy version where the endpoint says none.
+    `fallback` is the field to use as policy version if the endpoint sends none.
     """
     try:
         whole: JsonObject = _OBJECT.decode(answer)

@@ -158,10 +158,7 @@ class Evaluator(AsyncClosable):
             assessor = self._assessor_for(f"task {task.task_id}")
             async with self._slot("evaluations"):
                 return await assessor.assess(task, trajectory)
-        async with self._slot("evaluations") as slots:
-            if not task.is_checked_by_its_server:
-                return await verify(task, trajectory)
-            return (await slots.checks.evaluate(task, trajectory)).verdict()
+        return await self._check(task, trajectory)
 
     async def find_end(self, task: WebTask, session: str, start_url: str) -> str | None:
         """Why the task of a running episode is over; None if it is not, or if nothing says so.
@@ -179,10 +176,14 @@ class Evaluator(AsyncClosable):
             assessor = self._assessor_for(f"task {task.task_id}")
             async with self._slot("evaluations"):
                 return (await assessor.blocking(trajectory)).verdict == "blocked"
+        return (await self._check(task, trajectory)).is_blocked
+
+    async def _check(self, task: WebTask, trajectory: Trajectory) -> EpisodeVerdict:
+        """The verdict of the task's own check. Raises VerifierError."""
         async with self._slot("evaluations") as slots:
             if not task.is_checked_by_its_server:
-                return (await verify(task, trajectory)).is_blocked
-            return (await slots.checks.evaluate(task, trajectory)).is_blocked
+                return await verify(task, trajectory)
+            return (await slots.checks.evaluate(task, trajectory)).verdict()
 
     async def screenshot_is_blocked(self, picture: Picture) -> bool:
         """Whether this picture shows a page that blocks the agent. Raises VerifierError."""

@@ -268,8 +268,8 @@ def _pictures(screenshots: Sequence[LoadedScreenshot]) -> list[Part]:
     parts: list[Part] = []
     for number, each in enumerate(screenshots, 1):
         page = each.screenshot.page
-        told = {"url": page.url[:LONGEST_LINE], "title": page.title[:LONGEST_LINE]}
-        described = msgspec.json.encode({**told, "http_status": page.status}).decode()
+        place = {"url": page.url[:LONGEST_LINE], "title": page.title[:LONGEST_LINE]}
+        described = msgspec.json.encode({**place, "http_status": page.status}).decode()
         caption = f"Screenshot {number} of {len(screenshots)}.\n{fenced('page', described)}"
         parts += [{"type": "text", "text": caption}, _picture(each.data_url)]
     return parts

@@ -14,15 +14,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
+from rollgym.numbers import Count, Natural, NonNegative, Positive, Share
 from rollgym.store import Setting
 from webgym.models.endpoints import FoundryEndpoint, read_endpoints
 from webgym.settings import (
-    Count,
-    Natural,
-    NonNegative,
-    Positive,
     SettingsSection,
-    Share,
     Text,
     known_values,
     plain_mapping,

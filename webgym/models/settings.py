@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import BeforeValidator, Field, field_validator
 
+from rollgym.numbers import Count, Natural, NonNegative, Positive, Probability, Share, number
 from rollgym.servers.endpoints.times import POLICY_VERSION_HEADER, VersionFallback
 from rollgym.servers.gguf import file_digest
 from rollgym.store import Setting
@@ -18,20 +19,7 @@ from rollgym.suggestions import advice
 from webgym.context.formats import find_format
 from webgym.context.settings import ContextSettings
 from webgym.models.chat_model import ChatSettings
-from webgym.settings import (
-    Count,
-    Natural,
-    NonNegative,
-    Positive,
-    Probability,
-    SettingsSection,
-    Share,
-    Text,
-    WebSettingsError,
-    number,
-    plain_mapping,
-    read_known,
-)
+from webgym.settings import SettingsSection, Text, WebSettingsError, plain_mapping, read_known
 
 Params = Mapping[str, object]
 
@@ -130,8 +118,8 @@ class PolicySettings(SettingsSection):
     )
     policy_version_fallback: Annotated[VersionFallback | None, Setting.NOTE] = Field(
         default=None,
-        description="what stands for the policy version where the server says none: `model` (the "
-        "name of the model in its answer) or `system_fingerprint` (null: it is unknown)",
+        description="field to use as policy version if the server sends none: `model` (the name of "
+        "the model in its answer) or `system_fingerprint` (null: no field)",
     )
     omit_fields: tuple[Text, ...] = Field(
         default=(),
@@ -139,8 +127,8 @@ class PolicySettings(SettingsSection):
     )
     extra_body: dict[str, Any] = Field(
         default={},
-        description="further fields of every request to the model's server; they replace ours "
-        "(except model and messages)",
+        description="further fields of every request to the model's server; they replace "
+        "all fields but model and messages",
     )
 
     @field_validator("omit_fields", mode="after")

@@ -15,22 +15,16 @@ at the deadline, and delays neither other work nor the end of the process.
 exception and a reward that is not finite are failures, never a reward.
 """
 
-import asyncio
 import inspect
 import math
-import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from contextvars import copy_context
 from functools import cache, partial
 from importlib.metadata import entry_points
-from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 import msgspec
 
+from rollgym.plugins import find_named, run_in_daemon_thread
 from rollgym.records import VerifierError, boundary
 from rollgym.store import RefusedError
 from webgym.tasks.task import SESSION, WebTask
@@ -57,7 +51,7 @@ class TaskSession(msgspec.Struct, frozen=True):
 def find_verifier(name: str) -> Verifier:
     """The function of this name. Raises UnknownVerifierError."""
     try:
-        found: Verifier = _imported(name) if ":" in name else _entry_point(name)
+        found: Verifier = find_named(name) if ":" in name else _entry_point(name)
     except UnknownVerifierError:
         raise
     except Exception as error:  # a user's module may raise anything when it is imported
@@ -67,13 +61,6 @@ def find_verifier(name: str) -> Verifier:
     if not callable(found):
         raise UnknownVerifierError(f"the verifier {name!r} is {found!r:.100}, not a function")
     return found
-
-
-def _imported(name: str) -> Any:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # the console script does not add it
-    return resolve_name(name)
 
 
 def _entry_point(name: str) -> Any:
@@ -110,36 +97,7 @@ async def _called(function: Verifier, task: WebTask, trajectory: Trajectory) -> 
     )
     if is_asynchronous:
         return await function(trajectory, **arguments)
-    return await _in_thread(partial(function, trajectory, **arguments))
-
-
-async def _in_thread(work: Callable[[], Any]) -> Any:
-    """The result of `work` in a new daemon thread. Raises its errors."""
-    loop, context = asyncio.get_running_loop(), copy_context()
-    done: asyncio.Future[Any] = loop.create_future()
-
-    def finish(result: Any, error: Exception | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(result)
-        else:
-            done.set_exception(error)
-
-    def run() -> None:
-        result: Any = None
-        caught: Exception | None = None
-        try:
-            result = context.run(work)
-        except StopIteration as error:  # a future cannot have it
-            caught = RuntimeError(f"StopIteration: {error}")
-        except BaseException as error:  # noqa: BLE001 - a user's function may raise anything
-            caught = error if isinstance(error, Exception) else RuntimeError(repr(error))
-        with suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(finish, result, caught)
-
-    threading.Thread(target=run, name="verifier", daemon=True).start()
-    return await done
+    return await run_in_daemon_thread(partial(function, trajectory, **arguments), "verifier")
 
 
 def _verdict(name: str, result: Any, steps: int) -> EpisodeVerdict:

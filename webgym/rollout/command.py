@@ -53,8 +53,8 @@ unfinished iteration. Ctrl-C stops after the running rollouts; a second Ctrl-C s
 
 options:
   --config-name NAME   name of the configuration: {names}
-  --config-dir FOLDER  folder that is searched for it first
-  --config-path FOLDER the same, absolute or relative to the script
+  --config-dir FOLDER  folder that is searched first
+  --config-path FOLDER the same; a relative path begins at the script
   --multirun           run a job for each combination of values: policy_config.temperature=0.5,1
   --cfg job|hydra|all  print the configuration and exit (--package KEY: a part of it,
                        --resolve: with interpolations resolved)

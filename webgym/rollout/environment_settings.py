@@ -8,22 +8,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from pydantic.fields import FieldInfo
 
 from rollgym.engine import Policy
+from rollgym.numbers import Count, Natural, NonNegative, Port, Positive, Share, number
 from rollgym.records import Prices
 from rollgym.store import Setting
 from webgym.episode.interfaces import EpisodeSettings
 from webgym.models.settings import ModelCallSettings
 from webgym.rollout.session_settings import SessionSettings
-from webgym.settings import (
-    Count,
-    Natural,
-    NonNegative,
-    Port,
-    Positive,
-    SettingsSection,
-    Share,
-    Text,
-    number,
-)
+from webgym.settings import SettingsSection, Text
 from webgym.tasks.task import DEFAULT_MAX_STEPS, Difficulty, Split
 
 RETRY_KEYS = ("wait_timeout", "operation_timeout", "max_retries", "http_pools")
@@ -197,7 +188,7 @@ class EnvironmentSettings(ModelCallSettings):
         description="share of tasks that must end before the remaining ones may be omitted",
     )
     completion_grace_period: Annotated[NonNegative, Setting.TIMING] = Field(
-        default=120.0, description="seconds that the remaining tasks still have after that"
+        default=120.0, description="seconds that the remaining tasks get when that share has ended"
     )
     max_same_failures: Annotated[Natural, Setting.TIMING] = Field(
         default=Policy().max_same_failures,

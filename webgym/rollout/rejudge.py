@@ -21,7 +21,7 @@ import msgspec
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rollgym.cli.process import say_beside
+from rollgym.cli.process import EXIT_STATUSES, say_beside
 from rollgym.cli.summary import format_count
 from rollgym.engine import run as run_loop
 from rollgym.records import (
@@ -71,6 +71,7 @@ _WORKERS = 16
 
 
 def configure(parser: ArgumentParser) -> None:
+    parser.epilog = EXIT_STATUSES
     parser.description = (
         "Judge the stored episodes of an iteration of web rollouts that have no verdict, because "
         "the judge could not be reached, failed or was too slow. Neither a browser nor a model is "

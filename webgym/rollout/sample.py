@@ -137,7 +137,6 @@ def share_sample(
     origin: SampleOrigin,
     tasks: TaskFile,
     blocked: Callable[[], frozenset[str]] = frozenset,
-    disk: Disk | None = None,
 ) -> Sample:
     """The existing sample at `path`, or a new one, the same for all ranks.
 
@@ -149,7 +148,7 @@ def share_sample(
         header = SampleHeader(
             origin=origin, tasks=len(draw.positions), blocked=draw.blocked, notes=draw.notes
         )
-        _publish(path, _lines(header, draw, tasks), disk or Disk())
+        _publish(path, _lines(header, draw, tasks))
     sample = Sample(path)
     sample.require(origin)
     return sample
@@ -167,9 +166,9 @@ def _lines(header: SampleHeader, draw: Draw, tasks: TaskFile) -> Iterator[bytes]
         yield b'{"task":%d,"repeats":%d,"row":%b}\n' % (index, header.origin.repeats, row.raw)
 
 
-def _publish(path: Path, lines: Iterable[bytes], disk: Disk) -> None:
+def _publish(path: Path, lines: Iterable[bytes]) -> None:
     """Link a complete file to its name, unless another process has done so."""
-    draft = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    disk, draft = Disk(), path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     with storage_errors(path, "writing the sample"):
         make_directory(disk, path.parent)
         try:

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from pydantic import Field
 
+from rollgym.numbers import Count
 from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH
 from webgym.browser.contract.errors import BadRequestError
 from webgym.browser.contract.profile import (
@@ -19,7 +20,7 @@ from webgym.browser.contract.profile import (
     UpstreamProxy,
     ViewportSettings,
 )
-from webgym.settings import Count, SettingsSection, Text, WebSettingsError
+from webgym.settings import SettingsSection, Text, WebSettingsError
 
 _Pixels = Annotated[Count, Field(ge=100, le=LARGEST_VIEWPORT)]
 
@@ -42,10 +43,11 @@ class SessionSettings(SettingsSection):
         default=None, description="name for sites that ask for HTTP authentication"
     )
     http_password_env_var: Text | None = Field(
-        default=None, description="environment variable with the password for it"
+        default=None, description="environment variable with the password for these sites"
     )
     http_origin: Text | None = Field(
-        default=None, description="the only origin that gets them (null: every site that asks)"
+        default=None,
+        description="only origin that gets name and password (null: every site that asks)",
     )
     proxy: Text | None = Field(
         default=None,

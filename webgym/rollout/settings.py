@@ -11,19 +11,12 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from rollgym.cluster.settings import ClusterSettings, LauncherName, require_ray
+from rollgym.numbers import Count, Natural, Positive
 from webgym.context.settings import ContextConfig
 from webgym.models.judge_settings import JudgeSettings
 from webgym.models.settings import LocalModelSettings, ModelSettings, PolicySettings
 from webgym.rollout.environment_settings import EnvironmentSettings
-from webgym.settings import (
-    Count,
-    KeyOrigin,
-    Natural,
-    Positive,
-    SettingsSection,
-    Text,
-    read_settings,
-)
+from webgym.settings import KeyOrigin, SettingsSection, Text, read_settings
 from webgym.utils.blocklist import BlocklistSettings
 
 EmbeddedName = Literal["browser", "sites", "miniwob", "scripted", "model"]

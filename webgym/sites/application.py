@@ -46,12 +46,12 @@ def serving(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> AbstractAsync
     return served(make_application(), host, port, SitesError)
 
 
-def make_application(sessions: SiteSessions | None = None) -> web.Application:
+def make_application() -> web.Application:
     """The application to serve."""
     application = web.Application(
         middlewares=[_show_errors, find_session], client_max_size=REQUEST_BYTES
     )
-    application[SESSIONS] = sessions or SiteSessions()
+    application[SESSIONS] = SiteSessions()
     application[WAITING] = WaitingVisitors()
     application.on_response_prepare.append(complete_response)
     application.add_routes(_index_routes())

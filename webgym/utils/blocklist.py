@@ -31,12 +31,13 @@ import msgspec
 from pydantic import Field
 
 from rollgym.engine import AttemptRecorded, Event
+from rollgym.numbers import Count, Positive, Share
 from rollgym.records import Attempt, Completed
 from rollgym.records.decoding import JsonDecoder
 from rollgym.store import Disk, RefusedError, StorageError, TaskLookup
 from rollgym.store.disk import make_directory, write_all, write_atomically
 from rollgym.store.errors import storage_errors
-from webgym.settings import Count, Positive, SettingsSection, Share
+from webgym.settings import SettingsSection
 from webgym.tasks.task import SITES, WebTask
 from webgym.trajectory.records import BLOCKED
 

@@ -25,7 +25,7 @@ from rollgym.viewer.documents.sections import (
 )
 from rollgym.viewer.documents.texts import cut, names_in, value_at
 from rollgym.viewer.documents.token_map import TokenDocument, TokenMap
-from rollgym.viewer.documents.versions import version_words
+from rollgym.viewer.documents.versions import version_words, with_turn_versions
 from rollgym.viewer.summary import RecordSummary
 from rollgym.viewer.values import ABSENT, fields_of, is_present, read, text_of
 from rollgym.viewer.view import (
@@ -135,13 +135,7 @@ class TrajectoryDocument(TokenDocument):
     def steps(self, start: int, count: int) -> list[StepView]:
         wanted = self._steps[start : start + min(count, STEPS_LIMIT)]
         shown = [self._reader.step(raw, index) for index, raw in enumerate(wanted, start)]
-        versions = self._versions
-        return [
-            msgspec.structs.replace(step, version=versions[step.index])
-            if step.index in versions
-            else step
-            for step in shown
-        ]
+        return with_turn_versions(shown, self._versions)
 
     def turns(self, start: int, count: int) -> list[TurnView]:
         stop = min(start + min(count, TURNS_LIMIT), self._turn_count)

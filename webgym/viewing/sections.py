@@ -49,7 +49,7 @@ _RUBRIC = "evaluator_reference"
 _ELSEWHERE = frozenset(("task_name", _RUBRIC))
 
 
-_TOLD = ("model", "interaction_mode", "max_steps", "ending", "split", "start_url", "session")
+_RUN_FIELDS = ("model", "interaction_mode", "max_steps", "ending", "split", "start_url", "session")
 
 
 _USUAL = {field.name: field.default for field in msgspec.structs.fields(TrajectoryRecord)}
@@ -109,10 +109,10 @@ def task_section(task: msgspec.Raw, path: str) -> SectionView | None:
 
 def run_section(attempt: AttemptRecord[Any], path: str) -> SectionView:
     """The settings of the rollout; `path` is the pointer to its trajectory."""
-    told = [(name, getattr(attempt.trajectory, name)) for name in _TOLD]
+    values = [(name, getattr(attempt.trajectory, name)) for name in _RUN_FIELDS]
     fields = [
         field_of(name, raw_of(value), "" if value == _USUAL[name] else child(path, name))
-        for name, value in told
+        for name, value in values
         if value
     ]
     fields += [

@@ -29,6 +29,7 @@ from rollgym.records import (
     UpstreamAnswer,
 )
 from rollgym.records.decoding import decode_json
+from rollgym.records.failure import read_seconds
 
 MESSAGE_LIMIT = 600
 _BODY_LIMIT = 1 << 16
@@ -84,7 +85,6 @@ _WRONG_FOR_LLAMA_CPP = re.compile(r"(?:image|audio) input is not supported|Faile
 _PHRASE = re.compile(r"try again in ((?:\d+(?:\.\d+)?(?:ms|[smh]))+)", re.IGNORECASE)
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smh])", re.IGNORECASE)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-LONGEST_WAIT = 1e9
 Redact = Callable[[str], str]
 """Replaces credentials in a text."""
 T = TypeVar("T")
@@ -230,22 +230,14 @@ def requested_wait(headers: Mapping[str, str], message: str, clock: float) -> fl
     Three notations are in use: `retry-after-ms`, `retry-after` in seconds or as a date, and, by
     OpenAI, "Please try again in 6m0.5s" in the message.
     """
-    milliseconds = _seconds(headers.get("retry-after-ms", ""))
+    milliseconds = read_seconds(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
     header = headers.get("retry-after", "")
-    asked = _seconds(header)
+    asked = read_seconds(header)
     if asked is None:
         asked = _until(header, clock)
     return _phrase(message) if asked is None else asked
-
-
-def _seconds(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if 0 <= number <= LONGEST_WAIT else None
 
 
 def _until(text: str, clock: float) -> float | None:

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from typing import Any, Literal
 
+from rollgym.records.failure import read_seconds
 from rollgym.records.version import body_version, version_text
 
 TIMES_HEADER = "x-rollgym-model-times"
 POLICY_VERSION_HEADER = "x-policy-version"
 VersionFallback = Literal["model", "system_fingerprint"]
-"""What stands for the policy version in answers of endpoints that say none."""
+"""The field to use as policy version in answers of endpoints that send none."""
 _LONGEST = 1e6
 _DIGITS = 6
 
@@ -53,7 +54,7 @@ class CallTimes:
         if sent is None:
             return cls(version=version)
         queued, _, first = sent.partition(",")
-        return cls(_seconds(queued) or 0.0, _seconds(first), version)
+        return cls(read_seconds(queued, _LONGEST) or 0.0, read_seconds(first, _LONGEST), version)
 
 
 _NO_TIMES = CallTimes()
@@ -108,11 +109,3 @@ def note_first_token(completion: Mapping[str, Any]) -> None:
     milliseconds = reported.get("prompt_ms")
     if isinstance(milliseconds, int | float) and 0 <= milliseconds <= _LONGEST * 1000:
         times.first_token = milliseconds / 1000
-
-
-def _seconds(text: str) -> float | None:
-    try:
-        seconds = float(text)
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds <= _LONGEST else None

@@ -58,7 +58,7 @@ def gguf_settings(
 ) -> GgufSettings:
     """How to serve the named GGUF file, or the bundled model. Raises WeightsError.
 
-    The bundled model has a template of ours, another file its own, unless one is given.
+    Without `chat_template`, the bundled model has our template, and another file its own.
     """
     template = chat_template or (BUNDLED_TEMPLATE if model_path is None else None)
     try:

@@ -52,9 +52,9 @@ def _content(
     return parts
 
 
-def assistant_content(source: JsonObject, name: str = "content") -> tuple[list[str], list[str]]:
+def assistant_content(source: JsonObject) -> tuple[list[str], list[str]]:
     """Texts and refusals of an assistant's message, of either API. Raises ShapeError."""
-    content = source.get(name)
+    content = source.get("content")
     if content is None:
         return [], []
     if isinstance(content, str):
@@ -71,7 +71,7 @@ def assistant_content(source: JsonObject, name: str = "content") -> tuple[list[s
         else:
             raise ShapeError("type", f"{kind!r} is not a part of an assistant's message")
 
-    convert_each(name, get_array(source, name), sort)
+    convert_each("content", get_array(source, "content"), sort)
     return texts, refusals
 
 

@@ -85,8 +85,8 @@ class _Completion(TypedDict, total=False):
 
 READ_OF_CHAT = JsonDecoder(_Completion)
 """Decodes the fields of a chat completion that are read here, for speed: a completion with tokens
-has hundreds of texts and alternatives that nobody reads. Log probabilities stay JSON, to be encoded
-again. Fails for completions with another shape, which are to be decoded whole."""
+has hundreds of texts and alternatives that are not needed. Log probabilities stay JSON, to be
+encoded again. Fails for completions with another shape, which are to be decoded whole."""
 _LOGPROB_OF = attrgetter("logprob")
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ABORTED = frozenset({"abort", "error"})

@@ -77,9 +77,9 @@ def _sentence(names: tuple[str, str], one: tuple[str, str], other: tuple[str, st
 
 def _names(documents: Sequence[RolloutDocument], *indexes: int) -> tuple[str, str]:
     repeats = [documents[index].view().summary.repeat for index in indexes]
-    told = None not in repeats and repeats[0] != repeats[1]
+    differ = None not in repeats and repeats[0] != repeats[1]
     first, second = (
-        f"repeat {repeat}" if told else f"rollout {index + 1}"
+        f"repeat {repeat}" if differ else f"rollout {index + 1}"
         for index, repeat in zip(indexes, repeats, strict=True)
     )
     return first, second

@@ -30,7 +30,7 @@ from rollgym.viewer.documents.texts import names_in, value_at
 from rollgym.viewer.documents.timeline import assign_turns, timeline_of
 from rollgym.viewer.documents.token_map import TokenDocument, TokenMap
 from rollgym.viewer.documents.turns import TextMatcher, TurnReader
-from rollgym.viewer.documents.versions import policy_turns, shown_versions
+from rollgym.viewer.documents.versions import policy_turns, shown_versions, with_turn_versions
 from rollgym.viewer.source import DocumentContext
 from rollgym.viewer.summary import RecordSummary
 from rollgym.viewer.values import (
@@ -92,13 +92,7 @@ class FieldsDocument(TokenDocument):
         reader = self._reader()
         wanted = self._conversation.turns[start : start + count]
         found = [reader.turn(item, index) for index, item in enumerate(wanted, start)]
-        versions = self._versions
-        return [
-            msgspec.structs.replace(turn, version=versions[turn.index])
-            if turn.index in versions
-            else turn
-            for turn in found
-        ]
+        return with_turn_versions(found, self._versions)
 
     def raw(self, path: str) -> bytes:
         if not path:

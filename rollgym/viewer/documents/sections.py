@@ -89,7 +89,13 @@ def _causes(raw: msgspec.Raw | None) -> tuple[tuple[str, str], ...]:
     )
 
 
-_TOLD = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "total_tokens")
+_TOKEN_COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "reasoning_tokens",
+    "total_tokens",
+)
 _WITHIN = {
     "cached_tokens": "input_tokens_details",
     "reasoning_tokens": "output_tokens_details",
@@ -104,9 +110,9 @@ def usage_of(row: Fields) -> dict[str, int]:
 def _counts(holder: Fields | None) -> dict[str, int]:
     """The counts in the `usage` of an object."""
     usage = fields_of((holder or {}).get("usage")) or {}
-    counts = {name: _count(usage, name) for name in _TOLD}
-    told = {name: count for name, count in counts.items() if count is not None}
-    return told if any(told.values()) else {}
+    counts = {name: _count(usage, name) for name in _TOKEN_COUNTS}
+    known = {name: count for name, count in counts.items() if count is not None}
+    return known if any(known.values()) else {}
 
 
 def _count(usage: Fields, name: str) -> int | None:
@@ -146,7 +152,7 @@ def sections_of(
     judged = {name: row[name] for name in (rows.REWARD, rows.SUCCESS) if name in row}
     params = fields_of(row.get(rows.PARAMS)) or {}
     metadata = fields_of(row.get(rows.METADATA))
-    told = {name: raw for name, raw in (metadata or {}).items() if name not in ("spans", "models")}
+    shown = {name: raw for name, raw in (metadata or {}).items() if name not in ("spans", "models")}
     added = own if asked is None else {n: raw for n, raw in own.items() if _is_new(raw, asked, n)}
     kept = {name: raw for name, raw in own.items() if name not in added}
     drawn = [
@@ -159,7 +165,11 @@ def sections_of(
         (MODELS_TITLE, model_fields(_models_of(row)), False),
         (SAMPLING, _sampling(row, params), False),
         (TOOLS, _tools(params), True),
-        (METADATA_TITLE, [*_fields(told, f"/{rows.METADATA}"), *_fields(about_attempt, "")], False),
+        (
+            METADATA_TITLE,
+            [*_fields(shown, f"/{rows.METADATA}"), *_fields(about_attempt, "")],
+            False,
+        ),
         (RESPONSE_TITLE, _response(row), True),
     ]
     if metadata is None and is_present(row.get(rows.METADATA)):
@@ -211,8 +221,8 @@ def _is_new(raw: msgspec.Raw, asked: Mapping[str, msgspec.Raw], name: str) -> bo
 
 
 def _sampling(row: Fields, params: Fields) -> list[FieldView]:
-    told = {name: raw for name, raw in params.items() if name not in _CONVERSATION}
-    fields = _fields(told, f"/{rows.PARAMS}")
+    shown = {name: raw for name, raw in params.items() if name not in _CONVERSATION}
+    fields = _fields(shown, f"/{rows.PARAMS}")
     model = (fields_of(row.get(rows.RESPONSE)) or {}).get("model")
     if not is_present(params.get("model")) and model is not None and is_present(model):
         fields.insert(0, field_of("model", model, f"/{rows.RESPONSE}/model"))
@@ -242,8 +252,8 @@ def _tool_name(raw: msgspec.Raw) -> str:
 
 def _response(row: Fields) -> list[FieldView]:
     response = fields_of(row.get(rows.RESPONSE)) or {}
-    told = {name: response[name] for name in _SHOWN_OF_RESPONSE if is_present(response.get(name))}
-    return _fields(told, f"/{rows.RESPONSE}")
+    shown = {name: response[name] for name in _SHOWN_OF_RESPONSE if is_present(response.get(name))}
+    return _fields(shown, f"/{rows.RESPONSE}")
 
 
 def _left_out(number: int, path: str) -> Iterator[FieldView]:

@@ -46,8 +46,8 @@ def timeline_of(metadata: Fields, seconds: float | None) -> TimelineView | None:
     It is exact if the metadata has spans. A rollout with very many calls only stores the first
     spans, so the totals come from the metadata if it has any.
     """
-    told = read(metadata.get("spans"), _SPANS) or []
-    spans = _spans(told[:MOST_SPANS])
+    stored = read(metadata.get("spans"), _SPANS) or []
+    spans = _spans(stored[:MOST_SPANS])
     totals = _totals(fields_of(metadata.get("timings")) or {}) or _sums(spans)
     if not spans and not totals:
         return None
@@ -55,7 +55,7 @@ def timeline_of(metadata: Fields, seconds: float | None) -> TimelineView | None:
     least = end if spans else sum(totals.values())
     return TimelineView(
         seconds=max(seconds or 0.0, least),
-        complete=len(told) <= MOST_SPANS and _add_up(spans, totals),
+        complete=len(stored) <= MOST_SPANS and _add_up(spans, totals),
         spans=spans,
         totals=totals,
         exact=bool(spans),
@@ -68,14 +68,15 @@ def _add_up(spans: Sequence[SpanView], totals: Mapping[str, float]) -> bool:
     A phase without any span, such as the total of everything, does not count.
     """
     return all(
-        totals.get(phase, 0.0) - told <= LEFT_OUT_SECONDS for phase, told in _sums(spans).items()
+        totals.get(phase, 0.0) - seconds <= LEFT_OUT_SECONDS
+        for phase, seconds in _sums(spans).items()
     )
 
 
-def _spans(told: Sequence[_SpanFields]) -> tuple[SpanView, ...]:
+def _spans(stored: Sequence[_SpanFields]) -> tuple[SpanView, ...]:
     spans = (
         SpanView(short(span.phase), span.start, span.seconds, short(span.label, _LABEL_LIMIT))
-        for span in told
+        for span in stored
         if span.start >= 0 and span.seconds >= 0
     )
     return tuple(sorted(spans, key=lambda span: span.start))
@@ -164,8 +165,8 @@ def _rounds(spans: Sequence[SpanView]) -> list[_ModelRound]:
 
 
 def _some_left_out(timeline: TimelineView) -> bool:
-    told = sum(span.seconds for span in timeline.spans if span.phase == MODEL)
-    return timeline.totals.get(MODEL, 0.0) - told > LEFT_OUT_SECONDS
+    shown = sum(span.seconds for span in timeline.spans if span.phase == MODEL)
+    return timeline.totals.get(MODEL, 0.0) - shown > LEFT_OUT_SECONDS
 
 
 def _same_number(

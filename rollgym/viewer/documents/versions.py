@@ -1,6 +1,7 @@
 """The policy versions of a row's turns, and at which turns of its conversation they are shown."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -10,7 +11,9 @@ from rollgym.viewer.documents.conversation import RowConversation
 from rollgym.viewer.documents.texts import short
 from rollgym.viewer.summary import FIELD_LIMIT, MOST_FIELDS, Scalar
 from rollgym.viewer.values import Fields, is_present
+from rollgym.viewer.view import StepView, TurnView
 
+V = TypeVar("V", TurnView, StepView)
 _TURNS = msgspec.json.Decoder(tuple[PolicyTurn, ...])
 ARROW = " \N{RIGHTWARDS ARROW} "
 UNKNOWN = "unknown"
@@ -64,3 +67,13 @@ def shown_versions(turns: Sequence[PolicyTurn], conversation: RowConversation) -
         for place, turn in zip(places, main, strict=True)
     }
     return {place: version for place, version in shown.items() if version}
+
+
+def with_turn_versions(views: Iterable[V], versions: Mapping[int, str]) -> list[V]:
+    """The views of turns or steps, with the versions that are known by their index."""
+    return [
+        msgspec.structs.replace(view, version=versions[view.index])
+        if view.index in versions
+        else view
+        for view in views
+    ]

@@ -175,7 +175,7 @@ class RolloutResult(msgspec.Struct, frozen=True, kw_only=True):
         metadata = own_metadata(fields)
         conversation = _conversation(fields, response)
         tokens = zip(_tokens(metadata), _tokens(response), strict=True)
-        into, out = (either(counted, told) for counted, told in tokens)
+        into, out = (either(counted, reported) for counted, reported in tokens)
         steps = either(count_of(metadata.get("reasoning_steps")), count_of(metadata.get("steps")))
         return cls(
             conversation=conversation,
@@ -197,8 +197,8 @@ def _ending(metadata: Fields, response: Fields) -> str:
     said = fields_of(response.get("metadata")) or {}  # a journal has only the response
     stopped_by = text_of(metadata.get("stopped_by")) or text_of(said.get("stopped_by"))
     incomplete = fields_of(response.get("incomplete_details")) or {}
-    told = text_of(metadata.get("ending")) or stopped_by or text_of(incomplete.get("reason"))
-    return told or ""
+    reported = text_of(metadata.get("ending")) or stopped_by or text_of(incomplete.get("reason"))
+    return reported or ""
 
 
 def _conversation(fields: Fields, response: Fields) -> ConversationSummary:

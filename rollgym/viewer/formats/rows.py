@@ -140,7 +140,7 @@ def _facts(fields: Fields, task: int | None, facts_of: FactsOf) -> TaskFacts:
 
 
 def _row_signs(fields: Fields, result: RolloutResult) -> dict[str, int]:
-    """The signs that a collection of ours noted, or that a row of another program shows."""
+    """The signs that a collection noted in the row, or that a row of another program shows."""
     if "attempts" in result.metadata:
         noted = items_of(result.metadata.get(rows.SIGNS)) or []
         return {

@@ -132,8 +132,8 @@ class Events:
 
 
 def _monitor(opened: OpenSource, snapshots: Sequence[Snapshot]) -> bytes:
-    told = [
+    shown = [
         {name: value for name, value in snapshot.items() if name != ROLLOUTS}
         for snapshot in snapshots
     ]
-    return msgspec.json.encode({"id": opened.source.id, "snapshots": told})
+    return msgspec.json.encode({"id": opened.source.id, "snapshots": shown})

@@ -75,8 +75,8 @@ class InputReader(LineReader):
             return False
         facts = task_facts(row.fields)
         place = (line.position, line.length)
-        told = (facts.key, facts.title, facts.agent, facts.domain, facts.difficulty)
-        self._pending.append((task, *place, *told))
+        details = (facts.key, facts.title, facts.agent, facts.domain, facts.difficulty)
+        self._pending.append((task, *place, *details))
         self._changed = True
         if len(self._pending) >= _BATCH:
             self._flush()

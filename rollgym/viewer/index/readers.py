@@ -179,7 +179,7 @@ class FileReader(ABC):
         except FileNotFoundError:
             self._unseen = self._missing()
         except (OSError, StorageError) as error:
-            self._unseen = self._told(error)
+            self._unseen = self._message_of(error)
         return False
 
     def advance(self, deadline: float) -> bool:
@@ -202,7 +202,7 @@ class FileReader(ABC):
                 os.close(descriptor)
             self._unread = ""
         except (OSError, StoreError) as error:
-            self._unread, done = self._told(error), True
+            self._unread, done = self._message_of(error), True
         self._finished = signature if done else None
         return done
 
@@ -227,7 +227,7 @@ class FileReader(ABC):
         size, changed = found.st_size, found.st_mtime_ns
         return (found.st_dev, found.st_ino, size, changed, is_at_rest(found))
 
-    def _told(self, error: OSError | StoreError) -> str:
+    def _message_of(self, error: OSError | StoreError) -> str:
         if isinstance(error, OSError):
             error = storage_error(error, self.path, "reading the records")
         return str(error)

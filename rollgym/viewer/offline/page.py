@@ -214,7 +214,10 @@ def _body(
 ) -> Iterator[Child]:
     pictures = PictureBudget(picture)
     yield element(
-        "header", element("h1", view.title), element("p", name, class_="note"), facts(_told(view))
+        "header",
+        element("h1", view.title),
+        element("p", name, class_="note"),
+        facts(_summary_facts(view)),
     )
     yield group("main", _main(rollout, view, pictures))
 
@@ -253,7 +256,7 @@ def _portions(read: Callable[[int, int], list[T]], number: int, portion: int) ->
         yield from read(start, min(portion, number - start))
 
 
-def _told(view: RolloutView) -> Iterator[tuple[str, str]]:
+def _summary_facts(view: RolloutView) -> Iterator[tuple[str, str]]:
     summary = view.summary
     yield "status", str(summary.status)
     yield "reward", "" if summary.reward is None else f"{summary.reward:.4g}"
@@ -311,6 +314,6 @@ def _timeline(timeline: TimelineView) -> HtmlElement:
             for start, length in shares
         )
         chart = shape("svg", *bars, class_="bars")
-        told = element("dd", chart, f" {seconds:.3g} s")
-        rows.append(element("div", element("dt", phase), told))
+        described = element("dd", chart, f" {seconds:.3g} s")
+        rows.append(element("div", element("dt", phase), described))
     return section("Time", [group("dl", rows, class_="fields")])

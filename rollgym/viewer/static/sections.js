@@ -121,9 +121,9 @@ const PREVIEW = 80;
 
 // The fields of the verifier and the judge, in few lines; null if there are none.
 export function verdict({ sections = [] }, place) {
-  const told = sections.filter((section) => section.verdict);
-  if (!told.length) return null;
-  return h("section", { class: "verdict", "aria-label": "Verdict" }, told.map(({ title, fields }) => {
+  const verdicts = sections.filter((section) => section.verdict);
+  if (!verdicts.length) return null;
+  return h("section", { class: "verdict", "aria-label": "Verdict" }, verdicts.map(({ title, fields }) => {
     const rest = fields.slice(MOST_FIELDS);
     return fold({ class: "section" }, h("h2", {}, title), () => [
       fieldList(fields.slice(0, MOST_FIELDS), place),

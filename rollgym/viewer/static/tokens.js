@@ -121,12 +121,12 @@ export class Tokens {
 // What there is to say about a branch.
 function facts(branch) {
   const { tokens, sampled, turns, reason, left_at: leftAt, versions = [], problems = [] } = branch;
-  const told = [
+  const figures = [
     ["tokens", count(tokens)], ["in the loss", count(sampled)], ["turns", count(turns)],
     ["policy version", versions.join(", ")],
   ].filter(([, value]) => value);
   return [
-    h("dl", { class: "figures" }, told.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
+    h("dl", { class: "figures" }, figures.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
     reason ? h("p", { class: "step-note warn" }, h("b", {}, "Branched: "),
       h("span", {}, `after ${counted(leftAt ?? 0, "token")}, because ${REASONS[reason] ?? reason}.`)) : null,
     problems.map((problem) => h("p", { class: "step-note bad" }, h("b", {}, "Problem: "), h("span", {}, problem))),

@@ -87,7 +87,7 @@ async def one_fails(item: WorkItem, attempt: int, deadline: float) -> Outcome:
 def test_filters_count_what_they_drop_with_its_numbers(tmp_path: Path) -> None:
     def own(group: DeliveredGroup) -> bool:
         if group.number == 4:
-            raise RuntimeError("the user's function is wrong")
+            raise SystemExit("the user's function ends the process")
         return group.number != 3
 
     async def training() -> tuple[list[str], dict[str, Any]]:

@@ -44,9 +44,9 @@ class HostResolver(Protocol):
 class SystemResolver:
     """Asks the operating system, as other programs do."""
 
-    def __init__(self, lookups_at_once: int = LOOKUPS_AT_ONCE) -> None:
-        self._threads = ThreadPoolExecutor(lookups_at_once, thread_name_prefix="resolver")
-        self._free = asyncio.Semaphore(lookups_at_once)
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="resolver")
+        self._free = asyncio.Semaphore(LOOKUPS_AT_ONCE)
 
     async def resolve(self, name: str) -> Sequence[IpAddress]:
         await self._free.acquire()

@@ -1,8 +1,8 @@
 """The web workers of a tab, and the timers that are pending in them.
 
 Chromium attaches to every worker that the page of the tab starts. A new worker first loads its
-script, and stops before it runs it: only then a script of ours that notes timers (`timers`) finds
-the functions to replace. So settling also waits for what a worker will do soon, and then tell its
+script, and stops before it runs it: only then our script that notes timers (`timers`) finds the
+functions to replace. So settling also waits for what a worker will do soon, and then tell its
 page. A worker that is busy with its own scripts does not answer; it is not waited for again.
 Workers that workers start are not attached.
 """

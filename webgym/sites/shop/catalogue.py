@@ -32,6 +32,9 @@ SORTS = {
     "name": "Name: A to Z",
 }
 PAGE_SIZE = 12
+SUGGESTIONS = 6
+RELATED = 4
+REVIEWS = 3
 HIGHEST_PRICE = 100_000
 
 
@@ -145,16 +148,16 @@ def search_products(query: ProductQuery) -> list[Product]:
     return found
 
 
-def suggest_products(text: str, limit: int = 6) -> list[Product]:
+def suggest_products(text: str) -> list[Product]:
     """Products whose name has all the typed words, or words that start so."""
     words = _words(text)
-    return [each for each in PRODUCTS if words and _named(each, words) == len(words)][:limit]
+    return [each for each in PRODUCTS if words and _named(each, words) == len(words)][:SUGGESTIONS]
 
 
-def related_products(to: Product, limit: int = 4) -> list[Product]:
+def related_products(to: Product) -> list[Product]:
     """Other products of the same category, those with the same drawing first."""
     others = [each for each in PRODUCTS if each.category == to.category and each is not to]
-    return sorted(others, key=lambda each: each.drawing != to.drawing)[:limit]
+    return sorted(others, key=lambda each: each.drawing != to.drawing)[:RELATED]
 
 
 def _price(fields: Mapping[str, str], name: str) -> int | None:
@@ -230,10 +233,10 @@ class Review(msgspec.Struct, frozen=True):
     text: str
 
 
-def reviews_of(product: Product, count: int = 3) -> list[Review]:
+def reviews_of(product: Product) -> list[Review]:
     random = Random(product.slug)  # noqa: S311 - the choice must repeat
-    authors = random.sample(_AUTHORS, count)
-    praise = random.sample(_PRAISE, count - 1)
+    authors = random.sample(_AUTHORS, REVIEWS)
+    praise = random.sample(_PRAISE, REVIEWS - 1)
     doubt = random.choice(_DOUBT)
     stars = [5, 5 if product.rating >= 4.5 else 4, 3]
     return [
