@@ -21,6 +21,7 @@ set -euo pipefail
 
 configs=${CONFIGS:?name the config files, separated by commas}
 
-# srun, so that the signal before the end of the time reaches the command.
-exec srun ng_collect_rollouts "+config_paths=[$configs]" \
-    +shard=slurm "+processes=${SLURM_CPUS_PER_TASK:-1}" "$@"
+# srun, so that the signal before the end of the time reaches the command. Since SLURM 22.05, it must
+# be told the CPUs of a task again.
+exec srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" ng_collect_rollouts \
+    "+config_paths=[$configs]" +shard=slurm "+processes=${SLURM_CPUS_PER_TASK:-1}" "$@"

@@ -19,5 +19,6 @@ set -euo pipefail
 
 cd "${ROLLGYM:?name the folder of rollgym, which has scripts/rollout.py}"
 
-# A rank that fails leaves the others alone: rank 0 names it, and the same job again runs it.
-exec srun --kill-on-bad-exit=0 python scripts/rollout.py --config-name rollout_train "$@"
+# A rank that fails leaves the others alone: rank 0 names it, and the same job again runs it. Since
+# SLURM 22.05, srun must be told the CPUs of a task again.
+exec srun --kill-on-bad-exit=0 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" python scripts/rollout.py --config-name rollout_train "$@"

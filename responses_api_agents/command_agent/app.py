@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from responses_api_agents.command_agent.command import (
     ENDING,
@@ -45,14 +45,27 @@ from rollgym.records import (
 from rollgym.records.failure import shorten
 from rollgym.records.row import CALLS_FIELD
 from rollgym.servers import AgentConfig, AgentServer, Episode, ServerConfig, ServerDirectory
+from rollgym.servers.config.instances import is_http_url
 from rollgym.servers.context import current_rollout, ending_time, seconds_left
 from rollgym.servers.gateway.gateway import Gateway
 from rollgym.servers.gateway.session import GatewaySession, SessionLimits
+from rollgym.store import RefusedError
 from rollgym.store.settings import Setting
 
 TASK_FILE = "task.json"
 PROMPT_FILE = "prompt.txt"
+LARGEST_GRACE = 0.1
+"""Share of the time of a rollout that the grace period takes at most."""
 _KILLED = -9
+
+
+def _usable_url(text: str | None) -> str | None:
+    if text is not None and not is_http_url(text):
+        raise ValueError(f"{text!r} is not an http:// or https:// URL with a host")
+    return text
+
+
+AgentUrl = Annotated[str | None, AfterValidator(_usable_url), Setting.ADDRESS]
 
 
 class CommandAgentConfig(AgentConfig):
@@ -65,7 +78,8 @@ class CommandAgentConfig(AgentConfig):
     - `task_parameters`: whether the sampling parameters of the row replace those of the agent.
     - `max_steps`: the most answers of the model in one rollout.
     - `agent_timeout`: seconds for the agent; null: until the deadline of the rollout.
-    - `grace_period`: seconds between the request to end and the end by force.
+    - `grace_period`: seconds between the request to end and the end by force, at most a tenth of
+      the time of the rollout.
     - `exit_statuses`: exit statuses of an agent that did not fail.
     - `work_folder`: where the folders of rollouts are made; null: the system's temporary folder.
     - `keep_folders`: which of them are kept: `never`, `failed` or `always`.
@@ -74,7 +88,7 @@ class CommandAgentConfig(AgentConfig):
     """
 
     command: str | list[str] | None = None
-    service_url: Annotated[str | None, Setting.ADDRESS] = None
+    service_url: AgentUrl = None
     env: dict[str, str] = Field(default={})
     pass_env: list[str] = Field(default=[])
     task_fields: list[str] = Field(default=[])
@@ -87,7 +101,7 @@ class CommandAgentConfig(AgentConfig):
     keep_folders: Annotated[KeepFolders, Setting.TIMING] = "never"
     gateway_host: Annotated[str, Setting.ADDRESS] = "127.0.0.1"
     gateway_port: Annotated[int, Setting.ADDRESS] = Field(default=0, ge=0, le=65535)
-    gateway_url: Annotated[str | None, Setting.ADDRESS] = None
+    gateway_url: AgentUrl = None
 
     @model_validator(mode="after")
     def _has_an_agent(self) -> Self:
@@ -117,12 +131,22 @@ class CommandAgent(AgentServer):
         self._endings: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
-        """Raises ValueError for a command that cannot be run, OSError for a port in use."""
+        """Raises RefusedError for a command that cannot be run, and for a port in use."""
         if self.config.command is not None:
-            self._words = split_command(self.config.command, Path.cwd())
+            try:
+                self._words = split_command(self.config.command, Path.cwd())
+            except ValueError as error:
+                raise RefusedError(f"`command`: {error}") from error
             if shutil.which(self._words[0]) is None:
-                raise ValueError(f"`command`: there is no program {self._words[0]!r}")
-        await self._gateway.start()
+                raise RefusedError(f"`command`: there is no program {self._words[0]!r}")
+        host, port = self.config.gateway_host, self.config.gateway_port
+        try:
+            await self._gateway.start()
+        except OSError as error:
+            raise RefusedError(
+                f"the gateway cannot listen on {host} port {port} ({error.strerror}): give another "
+                "`gateway_port`; with several processes, give none, so that each finds a free one"
+            ) from error
         await super().start()
 
     async def close(self) -> None:
@@ -165,7 +189,8 @@ class CommandAgent(AgentServer):
     ) -> RolloutError | None:
         """Let the agent work on the task; returns its failure, where there is one."""
         left = seconds_left(self.config.request_timeout)
-        left -= ending_time(left) / 2  # for the end of its processes
+        grace = min(self.config.grace_period, left * LARGEST_GRACE)
+        left -= grace + ending_time(left) / 2  # for the end of its processes
         seconds = min(left, self.config.agent_timeout or left)
         task = task_object(params, row, self.config.task_fields)
         if self._service is not None:
@@ -179,20 +204,16 @@ class CommandAgent(AgentServer):
             )
             return await self._service.run(call, session.exhausted)
         with rollout_folder(self.config.work_folder, self.config.keep_folders) as folder:
-            return await self._run_command(params, task, folder, session, seconds)
+            (folder.path / TASK_FILE).write_bytes(msgspec.json.encode(task))
+            prompt = folder.path / PROMPT_FILE
+            prompt.write_text(task_text(params), encoding="utf-8", errors="replace")
+            return await self._run_command(folder, session, seconds, grace)
 
     async def _run_command(
-        self,
-        params: dict[str, Any],
-        task: dict[str, Any],
-        folder: RolloutFolder,
-        session: GatewaySession,
-        seconds: float,
+        self, folder: RolloutFolder, session: GatewaySession, seconds: float, grace: float
     ) -> RolloutError | None:
         settings, work = self.config, folder.work
-        (folder.path / TASK_FILE).write_bytes(msgspec.json.encode(task))
         prompt = folder.path / PROMPT_FILE
-        prompt.write_text(task_text(params), encoding="utf-8", errors="replace")
         environment = inherited_environment(settings.pass_env) | settings.env
         environment |= self._urls(session)
         environment |= {
@@ -209,11 +230,11 @@ class CommandAgent(AgentServer):
             folder=work,
             environment=environment,
             standard_input=prompt,
-            grace=settings.grace_period,
+            grace=grace,
         )
         try:
             status, in_time = await _ended(running, session, seconds)
-            output, errors = await running.end(settings.grace_period)
+            output, errors = await running.end(grace)
         except BaseException:
             running.abandon()
             ending = asyncio.create_task(running.end(0.0))

@@ -79,5 +79,6 @@ class AgentService:
         if 200 <= status < 300:
             return None
         retryable = True if status in (429, 503) else None
-        what = f"{self._url} answered HTTP {status}: {shorten(said, EXCERPT)}"
-        return AgentError(what, retryable=retryable)
+        what = f"{self._url} answered HTTP {status}"
+        said = f": {shorten(said, EXCERPT)}" if said else ""
+        return AgentError(f"{what}{said}", retryable=retryable)

@@ -5,7 +5,8 @@ arguments. The command gets the standard streams. This process waits for one of 
 
 - the command ends: whatever it left behind is ended, and the status is reported;
 - the server sends a byte, or is gone, so that the socket ends: the command is asked to end
-  (SIGTERM), and killed with all its descendants after the grace period.
+  (SIGTERM), and killed with all its descendants after the grace period; with the byte `k`, which
+  may also come later, at once.
 
 On Linux, a process whose parent ends becomes a child of this one (`PR_SET_CHILD_SUBREAPER`), also
 where it made a session of its own. So descendants are found and killed until there are none. On
@@ -25,6 +26,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _ENDING = 5.0
 """The most seconds for killing, in which new processes may still appear."""
 _NOT_STARTED = 127
+_KILL = b"k"
 
 
 def main(control: int, grace: float, command: list[str]) -> None:
@@ -42,7 +44,8 @@ def main(control: int, grace: float, command: list[str]) -> None:
     for stream in (0, 1, 2):
         os.close(stream)
     status = _wait(child, control, woken, grace)
-    _end_all(child, grace if status is not None else 0.0)
+    os.set_blocking(control, False)
+    _end_all(child, control, grace if status is not None else 0.0)
     if status is None:
         status = _reap(child)
     code = "?" if status is None else str(os.waitstatus_to_exitcode(status))
@@ -67,6 +70,7 @@ def _run(command: list[str], control: int) -> None:
 def _wait(child: int, control: int, woken: int, grace: float) -> "int | None":
     """The wait status of the command; None where it had to be killed."""
     deadline: float | None = None
+    watched = [woken, control]
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -74,7 +78,6 @@ def _wait(child: int, control: int, woken: int, grace: float) -> "int | None":
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             return None
-        watched = [woken] if deadline is not None else [woken, control]
         ready = select.select(watched, [], [], left)[0]
         if woken in ready:
             os.read(woken, 4096)
@@ -83,17 +86,21 @@ def _wait(child: int, control: int, woken: int, grace: float) -> "int | None":
                 asked = os.read(control, 1)
             except OSError:
                 asked = b""
-            deadline = time.monotonic() + (grace if asked != b"k" else 0.0)
-            _signal_group(child, signal.SIGTERM)
+            if not asked:
+                watched.remove(control)
+            if deadline is None or asked == _KILL:
+                deadline = time.monotonic() + (grace if asked != _KILL else 0.0)
+                _signal_group(child, signal.SIGTERM)
 
 
-def _end_all(child: int, grace: float) -> None:
+def _end_all(child: int, control: int, grace: float) -> None:
     """End the remaining processes: asked for the grace period, then killed."""
     asked = time.monotonic() + grace
-    until = asked + _ENDING
     pause = 0.001
     told: set[int] = set()
-    while (now := time.monotonic()) < until:
+    while (now := time.monotonic()) < asked + _ENDING:
+        if now < asked and _is_told_to_kill(control):
+            asked = now
         _reap_all(child)
         left = _descendants()
         if left is None:
@@ -109,6 +116,13 @@ def _end_all(child: int, grace: float) -> None:
                 _signal(process, signal.SIGTERM)
         time.sleep(pause)
         pause = min(0.05, 2 * pause)
+
+
+def _is_told_to_kill(control: int) -> bool:
+    try:
+        return os.read(control, 1) == _KILL
+    except OSError:  # nothing was sent
+        return False
 
 
 def _descendants() -> "list[int] | None":

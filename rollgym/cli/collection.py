@@ -55,8 +55,9 @@ from rollgym.rollouts.servers import Clients, CollectionServers
 from rollgym.servers.launch.addresses import Directory
 from rollgym.servers.launch.fleet import Fleet
 from rollgym.servers.launch.logs import JsonLines
-from rollgym.servers.launch.records import ServerLostError
+from rollgym.servers.launch.records import ServerLostError, StartError
 from rollgym.store import WHOLE, RefusedError, RunStore, Shard, Status, open_run
+from rollgym.store.layout import journal_paths
 
 SERVER_LOG = "servers.log"
 NOTE_LIMIT = 1_000
@@ -88,7 +89,8 @@ def run_collection(
     """Collect the tasks of a source into the files that the settings name; the exit status.
 
     `config` is the result-relevant configuration. `make_worker` is called when the servers run; it
-    may raise PreflightError, and then a run that was just made is removed. `options` is how the
+    may raise PreflightError, and then a run that was just made is removed, as where a server does
+    not start. `options` is how the
     user writes options. Raises StoreError, EngineError, KeyboardInterrupt, and what starting the
     servers raises.
     """
@@ -134,8 +136,8 @@ def removed_if_refused(paths: RolloutPaths, shard: Shard = WHOLE) -> Iterator[No
     is_new = shard == WHOLE and not paths.run.exists()
     try:
         yield
-    except PreflightError:
-        if is_new:
+    except (PreflightError, StartError):
+        if is_new and not any(path.stat().st_size for path in journal_paths(paths.run)):
             shutil.rmtree(paths.run, ignore_errors=True)
             for path in paths.derived:
                 path.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ processes collect, as shards or ranks, is asked as a whole: each process gets th
 import re
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,11 @@ from rollgym.ctl.commands import (
     describe,
 )
 from rollgym.store import FileLock, RefusedError, StorageError
-from rollgym.store.layout import RUN_LOCK, shard_locks
+from rollgym.store.layout import MANIFEST, RUN_LOCK, shard_locks
 
 DEEPEST = 3
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_LONGEST = 100 * 366 * 86400.0
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 _TIMES = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")
@@ -164,32 +165,40 @@ def print_answer(answer: ControlAnswer, where: str, *, whole: bool) -> None:
 
 def _runs(directory: Path) -> list[Path]:
     """The run, or the runs below a folder."""
-    if sockets_of(directory) or not directory.is_dir():
+    if sockets_of(directory):
         return [directory]
-    places = (directory.glob("/".join(["*"] * depth) + ".run") for depth in range(1, DEEPEST + 1))
-    below = [run for found in places for run in sorted(found) if sockets_of(run)]
-    return below or [directory]
+    return [run for run in _runs_below(directory) if sockets_of(run)] or [directory]
+
+
+def _runs_below(folder: Path) -> Iterator[Path]:
+    for depth in range(1, DEEPEST + 1):
+        yield from sorted(folder.glob("/".join(["*"] * depth) + ".run"))
 
 
 def _explain(directory: Path, runs: list[Path], given: str) -> str:
     """Why nothing answered, and what to do about it."""
-    if not directory.exists():
+    try:
+        locks = [FileLock(path) for run in runs if run.is_dir() for path in _lock_files(run)]
+        holders = [lock.holder() for lock in locks if lock.is_held()]
+        places = (directory, *_runs_below(directory))
+        known = [run for run in places if (run / MANIFEST).is_file()]
+    except (StorageError, PermissionError) as error:
+        return f"{given} can be asked only by the user who collects it: {error}"
+    if holders:
+        return (
+            f"{given} is collected by {holders[0]}, which does not answer here: ask on that "
+            "machine, as the same user and with this version of rollgym"
+        )
+    if not known:
         return f"{given}: there is no run here. Give the output file or the run directory."
-    for run in runs:
-        for path in (run / RUN_LOCK, *shard_locks(run)):
-            try:
-                held = FileLock(path).is_held()
-            except StorageError as error:
-                return f"{given} can be asked only by the user who collects it: {error}"
-            if held:
-                return (
-                    f"{given} is collected by {FileLock(path).holder()}, which does not answer "
-                    "here: ask on that machine, as the same user and with this version of rollgym"
-                )
     return (
         f"{given} is not being collected now. The command that made it continues it; "
-        "`rollgym status` shows what it has."
+        f"`rollgym status {known[-1]}` shows what it has."
     )
+
+
+def _lock_files(run: Path) -> list[Path]:
+    return [run / RUN_LOCK, *shard_locks(run)]
 
 
 def _limit(text: str) -> int | None:
@@ -233,7 +242,10 @@ def _deadline(text: str) -> float | None:
         return None
     now = datetime.now().astimezone()
     if _DURATION.fullmatch(text):
-        return time.time() + sum(float(n) * _UNITS[unit] for n, unit in _PART.findall(text))
+        seconds = sum(float(n) * _UNITS[unit] for n, unit in _PART.findall(text))
+        if seconds > _LONGEST:
+            raise ArgumentTypeError(f"{text!r} is more than a hundred years: give none")
+        return time.time() + seconds
     moment = _time_of_day(text, now) or _date(text)
     if moment is None:
         raise ArgumentTypeError(

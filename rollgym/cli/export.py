@@ -116,6 +116,8 @@ def _reject_options_of_other_formats(arguments: Namespace) -> None:
 
 
 def _lines(report: ExportReport, output: Path) -> Iterator[str]:
+    from rollgym.cli.summary import format_count  # noqa: PLC0415 - --help answers at once
+
     stale, filtered = report.stale_tasks, report.tasks - report.stale_tasks - report.chosen_tasks
     nothing = report.chosen_tasks - report.used_tasks
     without = (
@@ -124,9 +126,10 @@ def _lines(report: ExportReport, output: Path) -> Iterator[str]:
         (nothing, "gave none"),
     )
     left = [f"{many} {why}" for many, why in without if many]
+    examples = format_count(report.examples, "example")
     yield (
-        f"wrote {report.examples} examples to {output}, from {report.used_tasks} of "
-        f"{report.tasks} tasks with {report.rollouts} rollouts"
+        f"wrote {examples} to {output}, from {report.used_tasks} of "
+        f"{format_count(report.tasks, 'task')} with {format_count(report.rollouts, 'rollout')}"
         + (f" ({', '.join(left)})" if left else "")
     )
     for what, counts in (("rollouts", report.dropped), ("replies", report.replies_dropped)):

@@ -36,6 +36,7 @@ from rollgym.suggestions import suggestion
 
 T = TypeVar("T", bound=RolloutSettings)
 BASE_URL = "policy_base_url"
+MODEL_NAME = "policy_model_name"
 _CONFIG_PATHS = "config_paths"
 _OPENAI = "api.openai.com"
 _AGENT = "command_agent"
@@ -100,10 +101,11 @@ def model_configuration(
     key_variable: str | None,
     implementation: str | None,
     cwd: Path,
+    further: Sequence[str] = (),
 ) -> tuple[RunConfig, str]:
     """The configuration of a model server alone, and its name. Raises ConfigError, SettingsError.
 
-    It is the one of the config files, or one for this URL.
+    It is the one of the config files, or one for this URL. `further` are overrides of its settings.
     """
     values: Settings = {BASE_URL: url} if url else {}
     if not files:
@@ -111,15 +113,17 @@ def model_configuration(
             raise SettingsError("name the model with --model-url and --model, or with --config")
         files = [_model_config(implementation, values, cwd)]
     overrides = [f"+{_CONFIG_PATHS}=[{','.join(map(quoted, files))}]"]
-    given = {BASE_URL: url, "policy_model_name": name}
+    given = {BASE_URL: url, MODEL_NAME: name}
     overrides += [f"+{option}={quoted(value)}" for option, value in given.items() if value]
+    overrides += further
     if key_variable is not None and key_variable not in os.environ:
         raise SettingsError(f"--api-key-env: the environment has no variable {key_variable}")
     if key_variable is not None:
         overrides.append(f"+{API_KEY}=${{oc.env:{key_variable}}}")
     elif API_KEY not in Configuration(overrides, cwd).options().values:
         overrides.append(f"+{API_KEY}=EMPTY")
-    config = Configuration(overrides, cwd).servers(listening=False)
+    known = (BASE_URL, MODEL_NAME, API_KEY)
+    config = Configuration(overrides, cwd, known=known).servers(listening=False)
     models = [each.name for each in config.instances if each.kind is ServerKind.MODEL]
     models += [each.name for each in config.external if each.kind is ServerKind.MODEL]
     if len(models) != 1:

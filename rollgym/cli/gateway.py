@@ -38,7 +38,9 @@ def configure(parser: ArgumentParser) -> None:
         help="environment variable with the token for opening sessions, needed beyond loopback",
     )
     most_help = f"largest number of open sessions (default: {_SESSIONS})"
-    add("--max-sessions", type=int, default=_SESSIONS, help=most_help)
+    add("--max-sessions", type=int, default=_SESSIONS, metavar="N", help=most_help)
+    overrides_help = "setting of the model server, as for `rollgym run`"
+    add("overrides", nargs="*", metavar="+OPTION=VALUE", help=overrides_help)
 
 
 def run(arguments: Namespace) -> int:
@@ -54,10 +56,16 @@ async def _serve(arguments: Namespace) -> int:
 
     from rollgym.cli.found_configs import model_configuration  # noqa: PLC0415
     from rollgym.cli.listening import listening_errors, listening_token  # noqa: PLC0415
+    from rollgym.cli.rollout_settings import SettingsError  # noqa: PLC0415
     from rollgym.engine import done_before, stopping_on_signals  # noqa: PLC0415
+    from rollgym.servers.config.instances import is_http_url  # noqa: PLC0415
     from rollgym.servers.gateway.open_sessions import OpenGateway  # noqa: PLC0415
     from rollgym.servers.launch.fleet import started_in_process  # noqa: PLC0415
 
+    if arguments.url is not None and not is_http_url(arguments.url):
+        raise SettingsError(f"--url: {arguments.url!r} is not an http:// or https:// URL")
+    if arguments.max_sessions < 1:
+        raise SettingsError(f"--max-sessions: {arguments.max_sessions} is less than 1")
     token = listening_token(arguments.host, arguments.token_env)
     config, model = model_configuration(
         arguments.config,
@@ -66,6 +74,7 @@ async def _serve(arguments: Namespace) -> int:
         key_variable=arguments.api_key_env,
         implementation=arguments.model_type,
         cwd=Path.cwd(),
+        further=arguments.overrides,
     )
     stop = asyncio.Event()
     with stopping_on_signals(stop.set, lambda: exit_now(INTERRUPTED)):

@@ -30,8 +30,11 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
+    from rollgym.cli.summary import format_count  # noqa: PLC0415 - --help answers at once
+
     report = import_atif(arguments.sources, arguments.output)
-    print(f"wrote {report.rollouts} rollouts of {report.tasks} tasks to {arguments.output}")
+    rollouts, tasks = format_count(report.rollouts, "rollout"), format_count(report.tasks, "task")
+    print(f"wrote {rollouts} of {tasks} to {arguments.output}")
     if report.left_out:
         reasons = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items())
         print(f"trajectories left out: {reasons}")

@@ -123,5 +123,7 @@ def _problems(
             yield f"  {names.of(name)} is missing, as in: {example}"
         elif len(found) > 1 or len(found[0]["loc"]) > 1:
             yield f"  {names.of(name)}: {known[name].description}; not {values[name]!r}"
+        elif isinstance(values[name], str) and repr(values[name]) in message:
+            yield f"  {names.of(name)}: {message}"
         else:
             yield f"  {names.of(name)}: {message}, not {values[name]!r}"

@@ -62,7 +62,8 @@ class ServeSettings(AgentSettings):
         description="largest number of delivered groups that are not acknowledged",
     )
     max_groups: Count | None = Field(
-        _POOL.max_groups, description="end when trainers have this many groups (null: never)"
+        _POOL.max_groups,
+        description="end after this many groups, acknowledged or dropped (null: never)",
     )
 
     @field_validator("group_filter")

@@ -20,6 +20,7 @@ from typing import NoReturn
 CRASHED = 1
 MISUSED = 2
 INTERRUPTED = 5
+DENIED = 7
 BROKEN_PIPE = 128 + 13
 """What a shell reports of a program that SIGPIPE ended, as in `rollgym profile | head`."""
 EXIT_STATUSES = """\
@@ -119,6 +120,13 @@ def end_process(command: Callable[[], int]) -> NoReturn:
         status = command()
     except KeyboardInterrupt:
         status = INTERRUPTED
+    except PermissionError as error:
+        if error.filename is None:
+            raise
+        say_error(
+            f"rollgym: {error.filename}: permission denied: check who owns it and its folders"
+        )
+        status = DENIED
     except SystemExit as wrong_use_or_help:
         status = int(wrong_use_or_help.code or 0)
     exit_now(status)

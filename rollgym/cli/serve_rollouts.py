@@ -42,6 +42,7 @@ from rollgym.rollouts.files import RolloutFiles
 from rollgym.rollouts.output_row import output_row
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.rows import RepeatSeeds
+from rollgym.servers.access import NAMED_BY_OPTION
 from rollgym.servers.http_server import listening
 from rollgym.store import RunStore, StorageError, write_derived
 
@@ -183,7 +184,8 @@ class _Serving:
     async def _listening(self, pool: RolloutPool) -> AsyncIterator[None]:
         """Answer trainers, and keep the report up to date. Raises StartError."""
         host, port = self._settings.host, self._settings.port
-        server = listening(PoolServer(pool), host, port, self._token)
+        pool_server = PoolServer(pool)
+        server = listening(pool_server, host, port, self._token, sent_as=NAMED_BY_OPTION)
         with listening_errors("the pool", host, port):
             bound = await server.__aenter__()
         reporting = asyncio.create_task(self._report(pool))

@@ -18,8 +18,8 @@ def slurm_shard(environment: Mapping[str, str] = os.environ) -> Shard:
     array, process = _array_task(environment), _process(environment)
     if array is None and process is None:
         raise ValueError(
-            f"shard=slurm: neither {_ARRAY}ID nor SLURM_PROCID is set: start the command in a job "
-            "array (sbatch --array=0-7), or with srun; or give i/n, such as 0/4"
+            f"shard 'slurm': neither {_ARRAY}ID nor SLURM_PROCID is set: start the command in a "
+            "job array (sbatch --array=0-7), or with srun; or give i/n, such as 0/4"
         )
     outer, inner = array or Shard(), process or Shard()
     return Shard(outer.index * inner.count + inner.index, outer.count * inner.count)
@@ -34,8 +34,8 @@ def _array_task(environment: Mapping[str, str]) -> Shard | None:
     step = _number(environment, f"{_ARRAY}STEP") if environment.get(f"{_ARRAY}STEP") else 1
     if step < 1 or (last - first) // step + 1 != count or (number - first) % step:
         raise ValueError(
-            f"shard=slurm: the numbers of the array are not a range: {count} tasks from {first} to "
-            f"{last}; {_FEWER}"
+            f"shard 'slurm': the numbers of the array are not a range: {count} tasks from {first} "
+            f"to {last}; {_FEWER}"
         )
     return Shard((number - first) // step, count)
 
@@ -50,5 +50,5 @@ def _process(environment: Mapping[str, str]) -> Shard | None:
 def _number(environment: Mapping[str, str], name: str) -> int:
     text = environment.get(name, "")
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"shard=slurm: the variable {name} is {text!r}, not a whole number")
+        raise ValueError(f"shard 'slurm': the variable {name} is {text!r}, not a whole number")
     return int(text)

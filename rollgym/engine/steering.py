@@ -143,7 +143,7 @@ class Steering:
             running=len(self._supervisor.in_flight),
             waiting=self._admission.waiting,
             limit=self.limit,
-            concurrency="set live" if fixed else "of the policy",
+            concurrency="set live" if fixed else "as it was started",
             tokens=budget.tokens,
             cost=budget.cost / DOLLAR,
             max_tokens=max_tokens,

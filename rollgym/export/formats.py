@@ -28,6 +28,7 @@ from rollgym.records.version import VersionOrder
 from rollgym.servers.responses import JsonObject
 
 POLICY_VERSIONS = "policy_versions"
+DIFFERENT_PROMPTS = "different prompts or tools"
 
 
 class FormatOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -99,13 +100,13 @@ class ExportGroup:
             raise self._source.problem(member, str(error)) from error
 
     def together(self, members: Sequence[RolloutPosition]) -> list[ExportedConversation]:
-        """The conversation of each member; they begin with the same prompt and tools.
+        """The conversation of each member.
 
-        Raises ExportError for others.
+        Raises ExportError where prompt or tools differ, and the agent did not write them.
         """
         found = [self.conversation(member) for member in members]
         for member, each in zip(members, found, strict=True):
-            if (each.prompt, each.tools) != (found[0].prompt, found[0].tools):
+            if not each.is_prompt_of_agent and not each.begins_as(found[0]):
                 raise self._source.problem(
                     member,
                     f"prompt or tools differ from those in line {members[0].line}, but both are "
@@ -153,7 +154,8 @@ def preference_pairs(group: ExportGroup, options: FormatOptions) -> Iterator[Jso
 
     The chosen one has the larger reward, by at least the margin in decimal arithmetic: 0.3 is 0.2
     more than 0.1. The pair of a task is its first best and its first worst rollout; with
-    `every_pair` there is one example for each pair.
+    `every_pair` there is one example for each pair. A pair has one prompt, so there is
+    none where the agent wrote two.
     """
     pairs = list(_pairs(group.members, options))
     paired = {member.repeat for pair in pairs for member in pair}
@@ -165,6 +167,13 @@ def preference_pairs(group: ExportGroup, options: FormatOptions) -> Iterator[Jso
     }
     read = group.together(wanted)
     conversations = {member.repeat: found for member, found in zip(wanted, read, strict=True)}
+    pairs = [
+        (chosen, rejected)
+        for chosen, rejected in pairs
+        if conversations[rejected.repeat].begins_as(conversations[chosen.repeat])
+    ]
+    paired = {member.repeat for pair in pairs for member in pair}
+    group.dropped |= {member: DIFFERENT_PROMPTS for member in wanted if member.repeat not in paired}
     for chosen, rejected in pairs:
         conversation = conversations[chosen.repeat]
         example: JsonObject = {
@@ -189,6 +198,9 @@ def task_groups(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObje
     if group.drops_equal(options):
         return
     conversations = group.together(group.members)
+    if not all(each.begins_as(conversations[0]) for each in conversations):
+        group.dropped |= dict.fromkeys(group.members, DIFFERENT_PROMPTS)
+        return
     rollouts = [
         {
             "_ng_rollout_index": member.repeat,

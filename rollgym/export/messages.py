@@ -83,6 +83,7 @@ def conversation(line: bytes) -> ExportedConversation:
         completion=sent[begins:],
         tools=request.get("tools", []),
         chat_template_kwargs=form.chat_template_kwargs,
+        is_prompt_of_agent=row.calls is not None,
     )
 
 

@@ -56,7 +56,8 @@ class ExportedConversation(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt, what the agent and its tools added to it, and the tools the model could call.
 
     `chat_template_kwargs` are the arguments that the chat template got. `flaw` says why the reply
-    cannot be an example, such as that it could not be read; None if it can.
+    cannot be an example, such as that it could not be read; None if it can. An agent behind the
+    gateway writes its prompt itself (`is_prompt_of_agent`), so those of one task may differ.
     """
 
     prompt: list[JsonObject]
@@ -64,6 +65,11 @@ class ExportedConversation(msgspec.Struct, frozen=True, kw_only=True):
     tools: list[JsonObject] = []
     chat_template_kwargs: JsonObject = {}
     flaw: str | None = None
+    is_prompt_of_agent: bool = False
+
+    def begins_as(self, other: "ExportedConversation") -> bool:
+        """Whether it has the same prompt and tools."""
+        return (self.prompt, self.tools) == (other.prompt, other.tools)
 
 
 class RewardNumbers(msgspec.Struct, frozen=True, kw_only=True):

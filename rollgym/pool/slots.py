@@ -29,6 +29,7 @@ class Slots:
         self._control = control
         self._hold = hold
         self._since: float | None = None
+        self._peak = 0
         self._busy = self._idle = self._held = 0.0
 
     @property
@@ -39,14 +40,15 @@ class Slots:
 
     @property
     def most(self) -> int:
-        """The most attempts that may run at the same time."""
+        """The most attempts that may run at the same time; where it adapts, that did so far."""
         chosen = self._concurrency
-        most = chosen.limit if isinstance(chosen, Fixed) else chosen.maximum
-        return self._control.concurrency or most
+        initial = chosen.initial if isinstance(chosen, Adaptive) else chosen.limit
+        return self.limit or max(initial, self._peak)
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
         self.observe()
         self.running += 1
+        self._peak = max(self._peak, self.running)
         try:
             return await self._worker(item, attempt, deadline)
         finally:

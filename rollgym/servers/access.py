@@ -35,6 +35,8 @@ class TokenHeader(NamedTuple):
 
 BEARER = TokenHeader("server_token", "Authorization", "Bearer ")
 """As clients of OpenAI-compatible endpoints send their key."""
+NAMED_BY_OPTION = BEARER._replace(setting="the token of its --token-env")
+"""The same, for commands whose token is in a variable that an option names."""
 
 
 class ServerAccess:

@@ -21,7 +21,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from rollgym.records.decoding import TOO_DEEP
-from rollgym.servers.access import ServerAccess
+from rollgym.servers.access import BEARER, ServerAccess, TokenHeader
 from rollgym.servers.bounds import bound_socket, handler_runner, read_body, serving
 from rollgym.servers.context import incoming_context, seconds_left, working_for
 from rollgym.servers.exchange import (
@@ -52,6 +52,8 @@ async def listening(
     port: int = 0,
     token: str | None = None,
     route: ReplicaRoute | None = None,
+    *,
+    sent_as: TokenHeader = BEARER,
 ) -> AsyncIterator[int]:
     """Serve HTTP on this port (0: any free one) during the block; yields the port.
 
@@ -59,7 +61,7 @@ async def listening(
     answered. A replica has a `route` to the others. The server must be started already. Raises
     OSError when the port cannot be bound.
     """
-    adapter = _Adapter(server, ServerAccess(host, token), route)
+    adapter = _Adapter(server, ServerAccess(host, token, sent_as), route)
     runner = handler_runner(
         adapter.respond, server.config.max_request_bytes, shutdown_timeout=SHUTDOWN_TIMEOUT
     )

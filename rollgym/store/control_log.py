@@ -38,7 +38,9 @@ class ControlChange(msgspec.Struct, frozen=True, kw_only=True):
     values: dict[str, Value] = {}
 
     def __str__(self) -> str:
-        values = (f"{name}={value}" for name, value in self.values.items())
+        values = (
+            f"{name}={'none' if value is None else value}" for name, value in self.values.items()
+        )
         return " ".join((self.command, *values))
 
 

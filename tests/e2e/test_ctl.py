@@ -1,5 +1,6 @@
 """`rollgym ctl` beside a collection that runs, as a user meets it."""
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -121,18 +122,22 @@ def test_a_collection_stopped_by_its_deadline_goes_on_with_the_same_command(
         (["deadline", "soon"], 2, "'soon' is not a time: give 90m"),
         (["deadline", "2020-01-01T00:00"], 2, "has passed"),
         (["budget"], 2, "give --max-tokens, --max-cost or both"),
+        (["deadline", "9999999d"], 2, "more than a hundred years"),
         (["pause"], 6, "there is no run here"),
     ],
 )
+@pytest.mark.parametrize("given", ["none.jsonl", "a file", "."])
 def test_what_a_user_types_wrongly_is_answered_with_what_to_do(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    given: str,
     arguments: list[str],
     status: int,
     message: str,
 ) -> None:
+    (tmp_path / "a file").touch()
     try:
-        ended = main(["ctl", str(tmp_path / "none.jsonl"), *arguments])
+        ended = main(["ctl", str(tmp_path / given), *arguments])
     except SystemExit as misuse:
         ended = int(str(misuse.code))
     assert (ended, message in capsys.readouterr().err) == (status, True)
@@ -157,6 +162,30 @@ def test_worker_processes_are_controlled_through_their_driver(
     wait_until(lambda: '"running":6' in ctl(capsys, "status", "--json"))
     ctl(capsys, "stop", "--now")
     assert finish(collecting).status == 5
+
+
+def test_a_run_below_a_folder_that_is_not_collected_now_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "experiment" / "train" / "iteration0.run"
+    make_run(run).close()
+    assert main(["ctl", str(tmp_path / "experiment"), "status"]) == 6
+    said = capsys.readouterr().err
+    assert "is not being collected now" in said
+    assert f"`rollgym status {run}` shows" in said
+
+
+def test_a_run_in_a_folder_of_another_user_is_a_message(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    RUN.mkdir(parents=True)
+
+    def denied(self: Path) -> Iterator[Path]:  # root, whom nothing is denied, runs tests too
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "iterdir", denied)
+    assert main(["ctl", str(RUN), "status"]) == 6
+    assert "can be asked only by the user who collects it" in capsys.readouterr().err
 
 
 def test_the_run_of_another_user_is_not_asked(

@@ -1,6 +1,8 @@
 """The files for clusters that users copy: they can be read, and name what exists."""
 
+import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,36 @@ def test_a_job_script_can_be_read(script: Path) -> None:
     assert checked.returncode == 0, checked.stderr
     directives = re.findall(r"^#SBATCH (.+)$", script.read_text(), re.MULTILINE)
     assert any(each.startswith("--time=") for each in directives)
+
+
+@for_each("script", SCRIPTS)
+def test_a_job_script_gives_its_step_the_cpus_of_the_job(script: Path, tmp_path: Path) -> None:
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    srun.chmod(0o755)
+    variables = {"SLURM_CPUS_PER_TASK": "4", "CONFIGS": "a.yaml", "ROLLGYM": str(tmp_path)}
+    ran = subprocess.run(
+        ["bash", script, "+limit=3"],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said = ran.stdout.splitlines()
+    assert "--cpus-per-task=4" in said
+    assert said[-1] == "+limit=3"
+
+
+def test_the_command_of_a_ray_job_passes_through_two_shells() -> None:
+    """One submits the job, with the words joined again for the shell that runs it."""
+    _, job = yaml.safe_load_all((FILES / "kuberay.yaml").read_text())
+    entrypoint = job["spec"]["entrypoint"]
+    for _ in range(2):
+        command = f"printf '%s\\0' {entrypoint}"
+        read = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+        words = read.stdout.rstrip("\0").split("\0")
+        entrypoint = subprocess.list2cmdline(words)
+    assert words == shlex.split(job["spec"]["entrypoint"])
 
 
 @for_each("manifest", MANIFESTS)

@@ -32,6 +32,8 @@ from rollgym.records import (
 )
 from rollgym.servers.context import working_for
 from rollgym.servers.endpoints import EndpointPoolSettings
+from rollgym.store import RefusedError
+from tests.cases import for_each
 from tests.faulty_model import OVERFLOWS, FaultyModel, answer, error, reply
 
 PATIENCE = 60.0
@@ -257,13 +259,39 @@ except urllib.error.HTTPError as error:
     assert "1 of its requests did not have the key of the rollout; it wrote: 401" in str(raised)
 
 
-def test_a_program_that_does_not_exist_is_found_before_anything_runs(tmp_path: Path) -> None:
+@for_each("wrong", ["no-such-program --help", "sh -c 'exit", ""])
+def test_a_command_that_cannot_run_is_found_before_anything_runs(
+    tmp_path: Path, wrong: str
+) -> None:
     async def scene() -> None:
-        async with on_stage(tmp_path, command="no-such-program --help"):
+        async with on_stage(tmp_path, command=wrong):
             pass
 
-    with pytest.raises(ValueError, match="no-such-program"):
+    with pytest.raises(RefusedError, match="`command`: .*(no-such-program|quotation|empty)"):
         asyncio.run(scene())
+
+
+@pytest.mark.parametrize("name", ["service_url", "gateway_url"])
+def test_an_address_that_is_no_url_is_found_before_anything_runs(tmp_path: Path, name: str) -> None:
+    settings: Json = {name: "here:80"}
+
+    async def scene() -> None:
+        async with on_stage(tmp_path, "" if name == "service_url" else "1", **settings):
+            pass
+
+    with pytest.raises(ValueError, match="'here:80' is not an http:// or https:// URL"):
+        asyncio.run(scene())
+
+
+def test_a_port_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
+    async def scene(port: int) -> None:
+        async with on_stage(tmp_path, "1", gateway_port=port):
+            pass
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RefusedError, match=f"port {port} .* give another `gateway_port`"):
+            asyncio.run(scene(port))
 
 
 def test_everything_that_an_agent_started_ends_when_it_is_asked_to(tmp_path: Path) -> None:
@@ -325,6 +353,40 @@ def test_the_agent_of_a_cancelled_rollout_ends(tmp_path: Path) -> None:
         async with on_stage(tmp_path, program) as stage:
             running = asyncio.create_task(stage.run())
             await until(lambda: pid.exists() and pid.read_text().isdecimal())
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scene())
+    assert not is_running(int(pid.read_text()))
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_the_agent_of_a_cancelled_rollout_has_no_grace_period(
+    tmp_path: Path, has_ended: bool
+) -> None:
+    pid, asked = tmp_path / "pid", tmp_path / "asked"
+    stubborn = tmp_path / "stubborn.py"
+    stubborn.write_text(
+        "import os, pathlib, signal, time\n"
+        f"signal.signal(signal.SIGTERM, lambda *_: pathlib.Path({str(asked)!r}).touch())\n"
+        f"pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\n"
+        "time.sleep(600)\n"
+    )
+    left_behind = f"""
+        import subprocess, time
+        subprocess.Popen([sys.executable, "-S", {str(stubborn)!r}])
+        while not os.path.exists({str(pid)!r}):
+            time.sleep(0.01)
+        """
+    program = left_behind if has_ended else stubborn.read_text()
+    timeout = None if has_ended else 2.0
+
+    async def scene() -> None:
+        stage_of_agent = on_stage(tmp_path, program, agent_timeout=timeout, grace_period=600)
+        async with stage_of_agent as stage:
+            with working_for("task/0", asyncio.get_running_loop().time() + 6000):
+                running = asyncio.create_task(stage.run())
+            await until(asked.exists)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
@@ -448,6 +510,26 @@ def test_the_deadline_of_the_rollout_holds_for_its_agent(tmp_path: Path) -> None
             with working_for("task/0", in_a_second), pytest.raises(DeadlineError):
                 await stage.run()
             assert not stage.server.health()["sessions"]
+
+    asyncio.run(scene())
+
+
+def test_what_an_agent_wrote_is_kept_where_only_force_ends_it_at_the_deadline(
+    tmp_path: Path,
+) -> None:
+    program = """
+        import signal, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("I will not end", flush=True)
+        time.sleep(600)
+    """
+
+    async def scene() -> None:
+        async with on_stage(tmp_path, program, grace_period=600) as stage:
+            in_a_moment = asyncio.get_running_loop().time() + 5.0
+            with working_for("task/0", in_a_moment), pytest.raises(DeadlineError) as raised:
+                await stage.run()
+            assert "it wrote: I will not end" in str(raised.value)
 
     asyncio.run(scene())
 

@@ -15,12 +15,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from rollgym.servers.config.documents import Resolver
-from rollgym.servers.config.instances import HIGHEST_PORT, ServerInstance
+from rollgym.servers.config.instances import HIGHEST_PORT, ServerInstance, is_http_url
 from rollgym.servers.config.layers import Layers
 from rollgym.servers.config.plugins import find_folder, implementations
 from rollgym.servers.config.problems import (
@@ -158,23 +157,12 @@ def _with_urls(
         what = f"{instance.name}: it has a `url` and an `entrypoint`"
         problems.add(where, what, "keep `url` for a server that runs elsewhere, or `entrypoint`")
         return []
-    wrong = [url for url in urls if not _is_url(url)]
+    wrong = [url for url in urls if not is_http_url(url)]
     if wrong or not urls:
         what = f"{instance.name}: `url` is {wrong[0] if wrong else given!r}"
         problems.add(where, what, "give one such as http://127.0.0.1:8000, or a list of them")
         return []
     return [msgspec.structs.replace(instance, urls=[str(url).rstrip("/") for url in urls])]
-
-
-def _is_url(text: object) -> bool:
-    if not isinstance(text, str):
-        return False
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError:
-        return False
-    return parts.scheme in {"http", "https"} and bool(parts.hostname) and port != 0
 
 
 def locate_instances(

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -136,6 +137,17 @@ def check_hosts(
                 f"{name}: other machines can connect to the host {host}, and there is no token",
                 "set server_token in env.yaml, here and for its clients, or use 127.0.0.1",
             )
+
+
+def is_http_url(text: object) -> bool:
+    if not isinstance(text, str):
+        return False
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname) and port != 0
 
 
 def head_advice(head: Address) -> str:

@@ -19,7 +19,7 @@ from rollgym.records.decoding import JsonDecoder
 from rollgym.records.row import CALLS_FIELD
 from rollgym.records.tokens import ROW_FIELD
 from rollgym.records.version import TURNS_FIELD
-from rollgym.servers.access import ServerAccess
+from rollgym.servers.access import NAMED_BY_OPTION, ServerAccess
 from rollgym.servers.bounds import read_body
 from rollgym.servers.client import ServerClient
 from rollgym.servers.context import working_for
@@ -70,7 +70,7 @@ class OpenGateway(Gateway):
     ) -> None:
         super().__init__(host, port, url=url)
         self._model = model
-        self._access = ServerAccess(host, token)
+        self._access = ServerAccess(host, token, NAMED_BY_OPTION)
         self._most = most_sessions
         self._lifetimes: dict[str, float] = {}
         self._expiring: asyncio.Task[None] | None = None

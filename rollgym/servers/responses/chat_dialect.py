@@ -183,7 +183,7 @@ def _tools(params: JsonObject, value: Any) -> None:
 
 
 def _tool(tool: JsonObject) -> JsonObject:
-    function = get_object(tool, "function")
+    function = _function_of(tool)
     with at("function"):
         name = get_text(function, "name")
     return {
@@ -195,9 +195,16 @@ def _tool(tool: JsonObject) -> JsonObject:
     }
 
 
+def _function_of(tool: JsonObject) -> JsonObject:
+    kind = tool.get("type", "function")
+    if kind != "function":
+        raise ShapeError("type", f"must be 'function', not {kind!r}")
+    return get_object(tool, "function")
+
+
 def _tool_choice(params: JsonObject, value: Any) -> None:
     if isinstance(value, dict):
-        function = get_object(value, "function")
+        function = _function_of(value)
         with at("function"):
             value = {"type": "function", "name": get_text(function, "name")}
     params["tool_choice"] = value

@@ -105,7 +105,7 @@ def test_what_was_exported_and_imported_exports_to_the_same(
     export(source, tmp_path / "atif.jsonl", "atif")
     again = tmp_path / "again.jsonl"
     assert main(["import", str(tmp_path / "atif.jsonl"), "--output", str(again)]) == 0
-    assert "wrote 2 rollouts of 1 tasks" in capsys.readouterr().out
+    assert "wrote 2 rollouts of 1 task to" in capsys.readouterr().out
     for into in ("tokens", "sft", "groups", "preference", "verl"):
         assert exported(again, into) == exported(source, into), into
     assert main(["profile", str(again)]) == 0

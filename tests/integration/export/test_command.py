@@ -44,7 +44,8 @@ def test_each_format_is_written_and_the_rest_accounted_for(
         assert command(folder, *options.split()) == 0
         assert len(read(folder / "out.jsonl")) == examples
         printed = capsys.readouterr().out
-        assert printed.startswith(f"wrote {examples} examples to {folder / 'out.jsonl'}, ")
+        written = "1 example" if examples == 1 else f"{examples} examples"
+        assert printed.startswith(f"wrote {written} to {folder / 'out.jsonl'}, ")
         assert said in printed
 
 

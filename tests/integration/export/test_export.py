@@ -380,6 +380,25 @@ def test_rollouts_of_one_task_with_different_prompts_are_refused(tmp_path: Path)
             exported(directory, [row(0, 0, 1.0), other], into)
 
 
+def test_a_task_whose_agent_wrote_different_prompts_is_left_out_and_counted(tmp_path: Path) -> None:
+    def own(repeat: int, reward: float, prompt: str) -> dict[str, Any]:
+        first = {"turns": [0], "parameters": {}, "input": [{"role": "user", "content": prompt}]}
+        return row(0, repeat, reward, rollgym_calls={"conversations": [first]})
+
+    source = write(
+        tmp_path / "rollouts.jsonl", [own(0, 1.0, "Hi"), own(1, 0.0, "Hello"), own(2, 0.5, "Hi")]
+    )
+    target = tmp_path / "out.jsonl"
+    for into in ("groups", "preference"):
+        report = export(source, target, into)
+        assert report.examples == 0
+        assert report.dropped["different prompts or tools"] == (3 if into == "groups" else 2)
+    report = export(source, target, "preference", FormatOptions(every_pair=True))
+    [pair] = read(target)
+    assert (pair["prompt"][0]["content"], pair["rejected_reward"]) == ("Hi", 0.5)
+    assert report.dropped == {"different prompts or tools": 1}
+
+
 def test_the_rollouts_are_never_overwritten(tmp_path: Path) -> None:
     cases: list[str] = ["rollouts.jsonl", "link.jsonl"]
     for number, name in enumerate(cases):

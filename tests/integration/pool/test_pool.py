@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollgym.engine import WorkItem, run
+from rollgym.engine import Adaptive, WorkItem, run
 from rollgym.pool import DeliveredGroup, OnPolicyChange, RolloutPool, filters
 from rollgym.records import Completed, Outcome, TaskError
 from rollgym.store import IdentityError, StorageError, read_manifest, read_tasks
@@ -161,6 +161,22 @@ def test_no_group_is_started_while_enough_wait_for_a_trainer(tmp_path: Path) -> 
             assert shown.holds == (f"{started} groups wait for a trainer",)
             await take(pool, started - 2)
             await until(lambda: pool.status()["groups"]["started"] > started)
+
+    run(training())
+
+
+def test_groups_that_wait_are_bounded_by_the_slots_in_use_where_concurrency_adapts(
+    tmp_path: Path,
+) -> None:
+    most = Adaptive(initial=2, maximum=512)
+
+    async def training() -> None:
+        async with opened(
+            tmp_path, max_undelivered=3, policy_changes={"concurrency": most}
+        ) as pool:
+            await until(lambda: pool.status()["groups"]["undelivered"] >= 3)
+            await until(lambda: pool.status()["groups"]["running"] == 0)
+            assert pool.status()["groups"]["started"] < 32
 
     run(training())
 

@@ -539,6 +539,7 @@ WRONG_OPTIONS = {
     "+num_repeats={_default: 0}": "+num_repeats: ",
     "+num_repeats={parot_agent: 2}": "+num_repeats: there is no agent 'parot_agent'; did you mean",
     "+shard=2/2": "+shard: ",
+    "+shard=slrum": "+shard: shard 'slrum': give it as i/n, such as 0/4\n",
     "+rollout_timeout=inf": "+rollout_timeout: Input should be a finite number",
     "+ray_address=auto": "+ray_address: must be null without launcher=ray, not 'auto'",
     "+max_atempts=2": "+max_atempts: there is no such option; did you mean +max_attempts?",

@@ -23,6 +23,7 @@ ENVIRONMENT = """
 from pathlib import Path
 
 from rollgym.servers import ResourcesServer, TaskRow, Verdict
+from rollgym.store import RefusedError
 
 LOG = Path(__file__).with_name("sessions")
 
@@ -33,6 +34,11 @@ def note(what):
 
 
 class Room(ResourcesServer[TaskRow, dict]):
+    async def start(self):
+        if LOG.with_name("closed").exists():
+            raise RefusedError("the room is closed")
+        await super().start()
+
     async def seed_session(self, task):
         note("seed")
         return {}
@@ -73,6 +79,8 @@ class Collecting:
         self._folder = workshop.folder / "resources_servers" / self._room
         self._folder.mkdir(parents=True)
         (self._folder / "app.py").write_text(ENVIRONMENT)
+        self.closed = self._folder / "closed"
+        """While there is such a file, the environment does not start."""
         workshop.write("in.jsonl", [task("a"), task("b")])
 
     def run(self, url: str, *options: str, model: str = "faulty") -> Ended:
@@ -177,6 +185,17 @@ def test_a_model_that_does_not_answer_in_time_is_used_after_a_warning(
     assert ended.status == 0
     (note,) = [line for line in ended.stderr.splitlines() if line.startswith("note: ")]
     assert "policy_model did not answer within 11 s, so its address, key and model were not" in note
+
+
+def test_servers_that_do_not_start_leave_no_run_that_the_corrected_command_could_not_continue(
+    collecting: Collecting,
+) -> None:
+    with in_background(FaultyModel()) as model:
+        collecting.closed.touch()
+        said = collecting.refusal(model.base_url)
+        assert said == "rollgym: room did not start: the room is closed"
+        collecting.closed.unlink()
+        assert collecting.run(model.base_url).status == 0
 
 
 def test_the_check_can_be_left_out(collecting: Collecting) -> None:

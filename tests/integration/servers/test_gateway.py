@@ -230,6 +230,7 @@ def test_opening_a_session_needs_the_token_where_there_is_one() -> None:
             url = f"{stage.gateway.url}/sessions"
             async with stage.http.post(url, json={}) as answer:
                 assert answer.status == 401
+                assert "with the token of its --token-env" in await answer.text()
             headers = {"authorization": "Bearer " + "t" * 24}
             async with stage.http.post(url, json={}, headers=headers) as answer:
                 session = await answer.json()

@@ -56,6 +56,22 @@ def test_breaking_out_is_an_interruption(capsys: pytest.CaptureFixture[str]) -> 
     assert "every record that was written is kept" in capsys.readouterr().err
 
 
+def test_a_file_of_another_user_is_a_message() -> None:
+    program = """
+from rollgym.cli.process import end_process
+def command():
+    raise PermissionError(13, "Permission denied", "/their/run")
+end_process(command)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (
+        7,
+        "rollgym: /their/run: permission denied: check who owns it and its folders\n",
+    )
+
+
 EXIT_WHILE_PRINTING = """
 import io, sys
 from rollgym.cli.process import exit_now

@@ -75,6 +75,11 @@ def test_a_whole_chat_request_survives_being_asked_as_responses() -> None:
             "messages[0].tool_calls[0].function.name: must be a string, not null",
         ),
         ({"tool_choice": {"type": "function"}}, "tool_choice.function: must be an object"),
+        (
+            {"tool_choice": {"type": "allowed_tools"}},
+            "tool_choice.type: must be 'function', not 'allowed_tools'",
+        ),
+        ({"tools": [{"type": "custom"}]}, "tools[0].type: must be 'function', not 'custom'"),
         ({"n": 2}, "n: a response holds one choice"),
         ({"functions": [{}]}, "functions: is the old form of tools; use `tools`"),
     ],
