@@ -29,6 +29,7 @@ from rollgym.servers.endpoints import (
     PoolStream,
     endpoint_settings,
 )
+from rollgym.servers.endpoints.failures import checked_object
 from rollgym.servers.endpoints.times import note_fallback
 from rollgym.servers.responses import metadata_parameters
 from rollgym.store import Setting
@@ -78,8 +79,9 @@ class OpenAIModel(EndpointModelServer):
     config: OpenAIModelConfig
 
     async def responses(self, params: Row) -> bytes:
-        answer = await self.pool.post("/responses", self._body(params))
-        _check_response(answer)
+        body = self._body(params)
+        answer, head = await self.pool.post_and_read("/responses", body, _with_head)
+        _check_response(answer, head)
         if self.config.policy_version_fallback is not None:
             note_fallback(_VERSION_FIELDS.decode(answer), self.config.policy_version_fallback)
         return answer
@@ -92,7 +94,7 @@ class OpenAIModel(EndpointModelServer):
     async def stream_responses(self, params: Row) -> PoolStream | bytes:
         answer = await self.pool.stream("/responses", self._body(params))
         if isinstance(answer, bytes):
-            _check_response(answer)
+            _check_response(*_with_head(answer))
         return answer
 
     async def stream_chat_completions(self, params: Row) -> PoolStream | bytes:
@@ -185,9 +187,22 @@ def _decoded(decoder: JsonDecoder[T], answer: bytes, wanted: str) -> T:
         ) from error
 
 
-def _check_response(answer: bytes) -> None:
+def _with_head(answer: bytes) -> tuple[bytes, _ResponseHead | None]:
+    """A JSON object with its head, which is decoded once; None where it is not a response.
+
+    Raises RowError, and UnicodeDecodeError for what is not UTF-8.
+    """
+    if not answer.isascii():
+        answer.decode()
+    try:
+        return answer, _RESPONSE.decode(answer)
+    except msgspec.DecodeError:
+        return checked_object(answer), None
+
+
+def _check_response(answer: bytes, head: _ResponseHead | None) -> None:
     """Raise the typed error of a response that is not completed."""
-    response = _decoded(_RESPONSE, answer, "a Responses object with a list `output`")
+    response = head or _decoded(_RESPONSE, answer, "a Responses object with a list `output`")
     if response.status in _FINISHED:
         return
     if response.status != "failed":

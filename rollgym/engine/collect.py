@@ -311,7 +311,8 @@ class _Collection:
             priced = self._policy.prices.priced(outcome.models)
             outcome = msgspec.structs.replace(outcome, models=priced)
         if outcome.turns:
-            outcome = with_versions(outcome, self._control.policy_versions, rollout.started)
+            known = self._control.policy_versions
+            outcome = with_versions(outcome, known, rollout.started, rollout.late)
         now = self._loop.time()
         self._learn(rollout, outcome, now)
         if rollout.halt is Halt.CUT and isinstance(outcome, Omitted):

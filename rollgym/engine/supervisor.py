@@ -18,7 +18,6 @@ from functools import partial
 
 from rollgym.engine.outcomes import omitted, outcome_of_attempt, timed_out
 from rollgym.engine.policy import Policy
-from rollgym.engine.versions import begun_late
 from rollgym.engine.work import Halt, OpenRollout, StuckWorkersError, Worker
 from rollgym.records import (
     Completed,
@@ -214,9 +213,8 @@ class Supervisor:
             self._set_alarm(next_deadline)
 
     async def _work(self, rollout: OpenRollout, deadline: float) -> Outcome:
-        late = self._loop.time() - rollout.started
-        found = await outcome_of_attempt(self._worker, rollout.item, rollout.attempt, deadline)
-        return begun_late(found, late)
+        rollout.late = self._loop.time() - rollout.started
+        return await outcome_of_attempt(self._worker, rollout.item, rollout.attempt, deadline)
 
     def _done(self, rollout: OpenRollout, task: asyncio.Task[Outcome]) -> None:
         if rollout.task is task:

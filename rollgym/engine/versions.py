@@ -57,18 +57,25 @@ def begun_after(outcome: _OutcomeT, seconds: float) -> _OutcomeT:
     return msgspec.structs.replace(outcome, turns=turns)
 
 
-def with_versions(outcome: _OutcomeT, history: Sequence[PolicyVersion], began: float) -> _OutcomeT:
+def with_versions(
+    outcome: _OutcomeT, history: Sequence[PolicyVersion], began: float, late: float = 0.0
+) -> _OutcomeT:
     """The outcome of an attempt that began at this time of the event loop, with its versions.
 
-    `history` are all versions that a `Control` knows, in the order of their times. Where no version
-    is known at all, the turns are left out.
+    It may have begun up to `late` seconds later. `history` are all versions that a `Control` knows,
+    in the order of their times. Where no version is known at all, the turns are left out.
     """
-    turns = outcome.turns
-    if history and not all(map(_cannot_be_labelled, turns)):
-        turns = tuple(_labelled(turn, history, began) for turn in turns)
-    if not any(turn.version or turn.parts for turn in turns):
-        turns = ()
+    turns: tuple[PolicyTurn, ...] = ()
+    if history or _has_version(outcome.turns):
+        turns = begun_late(outcome, late).turns
+        if history and not all(map(_cannot_be_labelled, turns)):
+            turns = tuple(_labelled(turn, history, began) for turn in turns)
+        turns = turns if _has_version(turns) else ()
     return outcome if turns is outcome.turns else msgspec.structs.replace(outcome, turns=turns)
+
+
+def _has_version(turns: Sequence[PolicyTurn]) -> bool:
+    return any(turn.version or turn.parts for turn in turns)
 
 
 def _cannot_be_labelled(turn: PolicyTurn) -> bool:

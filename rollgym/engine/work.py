@@ -116,7 +116,8 @@ class OpenRollout:
     the rollout's deadline, set when its first attempt starts. `replaces` is the earlier outcome
     that the new one will replace. `bugs` are the exceptions and places of its failed attempts.
     `crashes` counts attempts that froze or killed an earlier process, and `suspected` says that the
-    rollout must run alone because of them. `slot` is that of the mark of its present attempt.
+    rollout must run alone because of them. `slot` is that of the mark of its present attempt, and
+    `late` the seconds from its `started` until its worker ran.
     `policy_version` is the one at its latest start. `halt_detail` says more about `halt`.
     """
 
@@ -129,6 +130,7 @@ class OpenRollout:
         "halt",
         "halt_detail",
         "item",
+        "late",
         "policy_version",
         "replaces",
         "slot",
@@ -155,6 +157,7 @@ class OpenRollout:
         self.expires: float | None = None
         self.started = 0.0
         self.started_wall = 0.0
+        self.late = 0.0
         self.halt: Halt | None = None
         self.halt_detail = ""
         self.policy_version: str | None = None

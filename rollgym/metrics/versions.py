@@ -46,7 +46,7 @@ class VersionTotals:
 
     def add_completed(self, outcome: Completed) -> None:
         """Count a completed rollout, whose attempt is added too."""
-        versions = versions_of(outcome.turns)
+        versions = versions_of(outcome.turns) if outcome.turns else None
         if versions is None:
             self._unknown_rollouts += 1
         elif versions <= self._first.keys():  # none of them was forgotten

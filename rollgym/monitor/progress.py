@@ -105,11 +105,12 @@ class ProgressObserver(Closable):
                 self._process(event)
             self._recent.mark(self._clock(), self._ended)
             self._summary = None
-        if any(isinstance(event, CollectionStarted) for event in events):
+        kinds = set(map(type, events))
+        if CollectionStarted in kinds:
             self._screen.start()
         if self.metrics.finished:
             self._screen.stop()
-        elif any(isinstance(event, StopRequested | Held) for event in events):
+        elif StopRequested in kinds or Held in kinds:
             self._screen.redraw()
 
     def view(self) -> ProgressView:
@@ -143,11 +144,6 @@ class ProgressObserver(Closable):
 
     def _process(self, event: Event) -> None:
         match event:
-            case CollectionStarted():
-                self._expected = event.expected
-                self._resumed = event.resumed
-                self._began = self._clock()
-                self._recent = RecentRate(self._began)
             case AttemptStarted():
                 self._in_flight += 1
                 self._limit = event.limit
@@ -155,6 +151,11 @@ class ProgressObserver(Closable):
                 self._in_flight -= 1
                 self._ended += event.attempt.final
                 self._added += event.attempt.final and event.replaced is None
+            case CollectionStarted():
+                self._expected = event.expected
+                self._resumed = event.resumed
+                self._began = self._clock()
+                self._recent = RecentRate(self._began)
             case StopRequested():
                 self._stopping = printable_line(event.reason)
             case Held(reasons=reasons):

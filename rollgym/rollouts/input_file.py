@@ -79,38 +79,38 @@ def row_at(file: BinaryIO, offset: int) -> Row:
     return Row.parse(file.readline())
 
 
-def params_problems(row: Row, *, seeded: bool = False) -> Iterator[str]:
+def params_problems(row: Row, *, seeded: bool = False) -> list[str]:
     """What is wrong with the parameters of an input row; `seeded` ones get a sampling seed."""
     raw = row.fields.get(PARAMS)
     if raw is None:
-        yield f"{PARAMS} is missing"
-        return
+        return [f"{PARAMS} is missing"]
     try:
         params = _OBJECT.decode(raw)
     except msgspec.DecodeError as error:
         is_object = bytes(raw).startswith(b"{")
-        yield f"{PARAMS} cannot be read: {error}" if is_object else f"{PARAMS} must be an object"
-        return
+        return [f"{PARAMS} cannot be read: {error}" if is_object else f"{PARAMS} must be an object"]
+    problems = []
     if "input" not in params:
-        yield f"{PARAMS}.input is missing"
-    elif not isinstance(params["input"], str | list):
-        yield f"{PARAMS}.input must be a text or a list of items"
+        problems.append(f"{PARAMS}.input is missing")
+    elif not isinstance(params["input"], (str, list)):
+        problems.append(f"{PARAMS}.input must be a text or a list of items")
     if seeded:
         try:
             extra_body(Row(bytes(raw)))
         except RowError as error:
-            yield str(error)
+            problems.append(str(error))
+    return problems
 
 
-def index_problems(row: Row) -> Iterator[str]:
+def index_problems(row: Row) -> list[str]:
     """What is wrong with the task index of an input row."""
     try:
         index = row.get(TASK_INDEX, int)
     except RowError as error:
-        yield str(error)
-        return
+        return [str(error)]
     if index is not None and not 0 <= index <= LARGEST_INDEX:
-        yield f"{TASK_INDEX} must be an integer from 0 to 2**63 - 1"
+        return [f"{TASK_INDEX} must be an integer from 0 to 2**63 - 1"]
+    return []
 
 
 def agent_problem(name: str, known: Collection[str]) -> str | None:

@@ -190,27 +190,25 @@ class _FirstReading:
         for count, line in enumerate(lines_of(file)):
             if count == self._settings.limit:
                 return
-            problems = list(self._add(line, again))
+            problems = self._add(line, again)
             self._bad_rows += bool(problems)
             if problems and self._bad_rows <= SHOWN_BAD_ROWS:
                 where = f"{self._settings.path}:{line.number}"
                 self._problems += [f"{where}: {problem}" for problem in problems]
 
-    def _add(self, line: InputLine, again: BinaryIO) -> Iterator[str]:
-        """Add a good row to the table; yield the problems of a bad one."""
+    def _add(self, line: InputLine, again: BinaryIO) -> list[str]:
+        """Add a good row to the table; return the problems of a bad one."""
         try:
             row = Row.parse(line.content)
         except RowError as error:
-            yield f"this is not a row: {error}"
-            return
+            return [f"this is not a row: {error}"]
         content = row
         try:
             if self._settings.prompt is not None:
                 row = self._settings.prompt.apply(row)
         except RowError as error:
-            yield str(error)
-            return
-        problems = list(params_problems(row, seeded=self._settings.seeded))
+            return [str(error)]
+        problems = params_problems(row, seeded=self._settings.seeded)
         agent = ""
         try:
             agent = rows.requested_agent(row) or self._settings.agent_name or ""
@@ -220,18 +218,17 @@ class _FirstReading:
             problems += self._agent_problems(agent)
         problems += index_problems(row)
         if problems:
-            yield from problems
-            return
+            return problems
         index = row.get(rows.TASK_INDEX, int)
         place = self._place(_content(content, seeded=self._settings.seeded).raw, index, again)
         if isinstance(place, str):
-            yield place
-            return
+            return [place]
         self._table.agents.add(agent)
         if place < len(self._table.offsets):
             self._table.repeats[place] += self._repeats(agent)
         else:
             self._table.add(line.offset, self._repeats(agent), index)
+        return []
 
     def _place(self, content: bytes, index: int | None, again: BinaryIO) -> int | str:
         """The place of the row's task in the table, or the problem with its index."""
@@ -264,12 +261,12 @@ class _FirstReading:
     def _content_at(self, place: int, again: BinaryIO, *, seeded: bool) -> Row:
         return _content(row_at(again, self._table.offsets[place]), seeded=seeded)
 
-    def _agent_problems(self, name: str) -> Iterator[str]:
+    def _agent_problems(self, name: str) -> list[str]:
         known = self._settings.agents
         if not name:
-            yield f"the row has no {rows.AGENT}.name, and the command names no agent"
-        elif known is not None and (problem := agent_problem(name, known)):
-            yield problem
+            return [f"the row has no {rows.AGENT}.name, and the command names no agent"]
+        problem = agent_problem(name, known) if known is not None else None
+        return [problem] if problem else []
 
     def _repeats(self, agent: str) -> int:
         repeats = self._settings.num_repeats

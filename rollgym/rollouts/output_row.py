@@ -5,7 +5,7 @@ and no others, combine the two into output rows.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -28,7 +28,16 @@ _COUNTS = ("tool_errors", "tool_calls_rejected", "tool_calls_from_text")
 _STOPPED_BY = "stopped_by"
 _INPUT_ONLY = frozenset((rows.PARAMS, rows.AGENT, rows.TASK_INDEX, rows.ROLLOUT_INDEX))
 _FIELDS = JsonDecoder(dict[str, msgspec.Raw])
-_OBJECT = JsonDecoder(dict[str, Any])
+
+
+class _Shown(TypedDict, total=False):
+    """The fields of a response that are read for its row, which has the response itself as well."""
+
+    output: Any
+    metadata: Any
+
+
+_SHOWN: JsonDecoder[dict[str, Any]] = JsonDecoder(_Shown)
 
 
 def added_fields(sent: Row, answered: Row) -> dict[str, msgspec.Raw]:
@@ -66,7 +75,7 @@ def output_row(
     row, changes = _changes(task, attempt.repeat, seeds)
     added = dict(result or result_fields(attempt))
     raw_response = added.pop(rows.RESPONSE, None)
-    response = Response.of(_OBJECT.decode(raw_response) if raw_response else {})
+    response = Response.of(_SHOWN.decode(raw_response) if raw_response else {})
     transcript = chat_transcript(response.output)
     has_output = rows.OUTPUT in row.fields or rows.OUTPUT in added
     numbers = _numbers(attempt, outcome, added, transcript) | _notes(response.raw)

@@ -208,7 +208,7 @@ def _unscored(
 def _reward(row: Row) -> float:
     try:
         reward = row.get(rows.REWARD, object)
-        if isinstance(reward, bool) or not isinstance(reward, int | float):
+        if isinstance(reward, bool) or not isinstance(reward, (int, float)):
             raise VerifierError(f"the verified row has no number as reward but {reward!r:.100}")
         return float(reward)
     except (RowError, OverflowError) as error:

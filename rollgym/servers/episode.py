@@ -338,13 +338,10 @@ class Episode:
     def _read_text_call(self, response: Response, params: Mapping[str, Any]) -> None:
         """Make a call of a turn that has none, if its text ends with one of a known tool."""
         last = response.output[-1] if response.output else {}
-        if last.get("type") != "message":
+        text = _last_text(last)
+        if "{" not in text:
             return
-        match last.get("content"):
-            case [*_, {"type": "output_text", "text": str(text)}] if "{" in text:
-                known = _tool_names(params.get("tools"))
-            case _:
-                return
+        known = _tool_names(params.get("tools"))
         if not known or response.function_calls or params.get("tool_choice") == "none":
             return
         call = find_text_call(text, known)
@@ -462,6 +459,16 @@ def _last_item(answer: JsonObject) -> object:
     """The item of an answer that may have its tokens."""
     output = answer.get("output")
     return output[-1] if isinstance(output, list) and output else None
+
+
+def _last_text(item: JsonObject) -> str:
+    """The text at the end of a message; "" for any other item."""
+    content = item.get("content") if item.get("type") == "message" else None
+    part = content[-1] if isinstance(content, list) and content else None
+    if not isinstance(part, dict) or part.get("type") != "output_text":
+        return ""
+    text = part.get("text")
+    return text if isinstance(text, str) else ""
 
 
 def _kind(response: Response) -> TurnKind:

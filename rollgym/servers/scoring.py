@@ -50,7 +50,7 @@ class Verdict:
         not JSON.
         """
         reward = self.reward
-        if isinstance(reward, bool) or not isinstance(reward, int | float):
+        if isinstance(reward, bool) or not isinstance(reward, (int, float)):
             raise VerifierError(f"the verifier gave {reward!r} as reward, which is not a number")
         if not math.isfinite(reward):
             raise VerifierError(f"the verifier gave {reward} as reward, which is not finite")

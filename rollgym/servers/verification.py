@@ -83,7 +83,7 @@ def _check(verdict: bytes) -> None:
     except msgspec.DecodeError as error:
         raise VerifierError(f"the verified row cannot be read: {error}") from error
     reward, marked = fields.reward, fields.failed or fields.terminal or fields.skipped
-    if not marked and (isinstance(reward, bool) or not isinstance(reward, int | float)):
+    if not marked and (isinstance(reward, bool) or not isinstance(reward, (int, float))):
         raise VerifierError(f"the verified row has no number as reward but {reward!r:.100}")
 
 

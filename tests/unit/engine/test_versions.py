@@ -3,7 +3,7 @@
 import pytest
 
 from rollgym.engine.control import PolicyVersion
-from rollgym.engine.versions import begun_late, with_versions
+from rollgym.engine.versions import with_versions
 from rollgym.records import Completed, OmitReason, Omitted
 from rollgym.records.version import PolicyTurn, VersionPart
 
@@ -13,7 +13,7 @@ HISTORY = [PolicyVersion(f"{7 + n}", 100.0 + 10 * n, 0.0) for n in range(3)]
 def labelled(start: float | None, seconds: float, *, late: float = 0.0) -> tuple[str, ...]:
     """The versions of a turn of an attempt that began at 100."""
     outcome = Completed(1.0, turns=(PolicyTurn(start=start, seconds=seconds),))
-    turns = with_versions(begun_late(outcome, late), HISTORY, 100.0).turns
+    turns = with_versions(outcome, HISTORY, 100.0, late).turns
     return turns[0].versions if turns else ()
 
 
@@ -46,7 +46,7 @@ def test_what_a_server_says_is_kept_and_turns_without_any_version_are_left_out()
     said = PolicyTurn(start=1.0, seconds=15.0, version="server")
     half = PolicyTurn(start=1.0, parts=(VersionPart(""), VersionPart("x")), version="x")
     outcome = Omitted(OmitReason.STRAGGLER, turns=(said, half, PolicyTurn(start=1.0)))
-    turns = with_versions(begun_late(outcome, 5.0), HISTORY, 100.0).turns
+    turns = with_versions(outcome, HISTORY, 100.0, 5.0).turns
     assert turns[:2] == (said, half)
     assert turns[2].version == "7"
     unknown = Completed(1.0, turns=(PolicyTurn(start=1.0),))
