@@ -24,7 +24,7 @@ they can be used, and `problem` says what is wrong. They are never in the loss.
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -126,7 +126,7 @@ class TokenSample(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class TurnKind(NamedTuple):
+class TurnKind(msgspec.Struct, frozen=True):
     """What a turn consists of, for the reason of a break after it."""
 
     reasoning: bool = False

@@ -465,7 +465,7 @@ def _last_item(answer: JsonObject) -> object:
 
 
 def _kind(response: Response) -> TurnKind:
-    kinds = {item.get("type") for item in response.output}
+    kinds = [item.get("type") for item in response.output]
     return TurnKind("reasoning" in kinds, "function_call" in kinds)
 
 
