@@ -39,7 +39,8 @@ def pack_ids(ids: Sequence[int]) -> str:
 
 def pack_each(parts: Sequence["array[int]"]) -> list[str]:
     """Pack several arrays of ids, of which most of the work is done for all at once."""
-    size, data = _narrow(ID_SIZE, b"".join(map(_little, parts)))
+    whole = array(ID_CODE, b"".join(parts))
+    size, data = _narrow(ID_SIZE, _little(whole).tobytes())
     texts, end = list[str](), 0
     for part in parts:
         start, end = end, end + size * len(part)
