@@ -34,16 +34,33 @@ def as_ids(ids: Sequence[int]) -> "array[int]":
 
 def pack_ids(ids: Sequence[int]) -> str:
     """Raises TokenError for numbers that are not ids."""
-    if not ids:
-        return ""
-    wide = _little(as_ids(ids)).tobytes()
-    size, zeros = ID_SIZE, bytes(len(ids))
-    while size > 2 and wide[size - 1 :: ID_SIZE] == zeros:
-        size -= 1
-    data = bytearray(len(ids) * size)
-    for byte in range(size):
-        data[byte::size] = wide[byte::ID_SIZE]
-    return f"{size}{_base64(data)}"
+    return pack_each([as_ids(ids)])[0]
+
+
+def pack_each(parts: Sequence["array[int]"]) -> list[str]:
+    """Pack several arrays of ids, of which most of the work is done for all at once."""
+    whole = array(ID_CODE, b"".join(parts))
+    size, data = _narrow(ID_SIZE, _little(whole).tobytes())
+    texts, end = list[str](), 0
+    for part in parts:
+        start, end = end, end + size * len(part)
+        fewest, narrow = _narrow(size, data[start:end])
+        texts.append(f"{fewest}{_base64(narrow)}" if narrow else "")
+    return texts
+
+
+def _narrow(size: int, data: bytes | bytearray) -> tuple[int, bytes | bytearray]:
+    """Ids of `size` bytes in as few bytes as the largest of them needs, and how many these are."""
+    count = len(data) // size
+    fewest, zeros = size, bytes(count)
+    while fewest > 2 and data[fewest - 1 :: size] == zeros:
+        fewest -= 1
+    if fewest == size:
+        return size, data
+    narrow = bytearray(count * fewest)
+    for byte in range(fewest):
+        narrow[byte::fewest] = data[byte::size]
+    return fewest, narrow
 
 
 def packed_count(text: str) -> int:
@@ -91,7 +108,7 @@ def unpack_numbers(text: str) -> list[float]:
     return _little(array("f" if size == 4 else "d", data)).tolist()
 
 
-def _base64(data: "bytearray | array[Any]") -> str:
+def _base64(data: "bytes | bytearray | array[Any]") -> str:
     return b2a_base64(data, newline=False).decode()
 
 

@@ -65,17 +65,17 @@ class PromptReader:
     __slots__ = ("_ids", "_text")
 
     def __init__(self) -> None:
-        self._text = b""
+        self._text = b"["  # the array before its end, as a prompt that continues it begins
         self._ids = array(ID_CODE)
 
     def read(self, prompt: msgspec.Raw) -> object:
         """The ids as an array; anything else that is not an array of ids as it is in the JSON."""
         text, known = bytes(prompt), self._text
-        continues = bool(known) and text.startswith(known) and text[len(known) :][:1] == b","
+        continues = text.startswith(known)
         try:
-            fresh = _IDS.decode(b"[" + text[len(known) + 1 :] if continues else text)
+            fresh = _IDS.decode(b"[" + text[len(known) :] if continues else text)
             ids = array(ID_CODE, fresh)
         except (msgspec.DecodeError, OverflowError):
             return decode_json(text)
-        self._text, self._ids = text[:-1], self._ids + ids if continues else ids
+        self._text, self._ids = text[:-1] + b",", self._ids + ids if continues else ids
         return self._ids

@@ -24,7 +24,7 @@ they can be used, and `problem` says what is wrong. They are never in the loss.
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -33,7 +33,7 @@ from rollgym.records.packing import (
     ID_SIZE,
     TokenError,
     as_ids,
-    pack_ids,
+    pack_each,
     pack_numbers,
     unpack_ids,
     unpack_numbers,
@@ -50,6 +50,7 @@ TOKEN_FIELDS = (PROMPT_IDS, SAMPLED_IDS, LOG_PROBS)
 MOST_ENDS = 16
 """The most branches that a next prompt is compared with."""
 _NUMBERS = frozenset({int, float})
+_ARRAYS = (list, tuple)
 _FEW = 4
 """The most tokens that open the reasoning of a turn."""
 
@@ -90,6 +91,7 @@ class TokenTurn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 _NO_TOKENS = TokenTurn()
+_NO_IDS = array(ID_CODE)
 
 
 class TokenSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +126,7 @@ class TokenSample(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class TurnKind(NamedTuple):
+class TurnKind(msgspec.Struct, frozen=True):
     """What a turn consists of, for the reason of a break after it."""
 
     reasoning: bool = False
@@ -134,7 +136,7 @@ class TurnKind(NamedTuple):
 PLAIN = TurnKind()
 
 
-class _End(NamedTuple):
+class _End(msgspec.Struct, frozen=True, eq=False):
     """The last turn of a branch, with all its ids."""
 
     turn: int
@@ -143,34 +145,53 @@ class _End(NamedTuple):
     kind: TurnKind
 
 
+class _NewTurn(msgspec.Struct, frozen=True, eq=False):
+    """A turn whose ids are not packed yet."""
+
+    turn: TokenTurn
+    prompt: "array[int]" = _NO_IDS
+    sampled: "array[int]" = _NO_IDS
+
+
 class TokenLog:
     """The turns of a rollout, as they are made."""
 
     def __init__(self) -> None:
-        self.turns: list[TokenTurn] = []
+        self._packed: list[TokenTurn] = []
+        self._new: list[_NewTurn] = []
         self._ends: list[_End] = []
+
+    def __len__(self) -> int:
+        return len(self._packed) + len(self._new)
+
+    @property
+    def turns(self) -> list[TokenTurn]:
+        """All turns. New ones are packed here, because that costs less for many at once."""
+        if self._new:
+            texts = iter(pack_each([ids for new in self._new for ids in (new.prompt, new.sampled)]))
+            self._packed += [
+                msgspec.structs.replace(new.turn, prompt=next(texts), sampled=next(texts))
+                for new in self._new
+            ]
+            self._new.clear()
+        return self._packed
 
     def skip_to(self, number: int) -> None:
         """Make the next turn the one of this number; those before it have no tokens."""
-        while len(self.turns) < number:
-            self.turns.append(_NO_TOKENS)
+        while len(self) < number:
+            self._new.append(_NewTurn(_NO_TOKENS))
 
-    def add(
-        self, sample: TokenSample, kind: TurnKind = PLAIN, *, item: int | None = None
-    ) -> TokenTurn:
-        """Add a turn; returns it with what it shares with earlier ones left out."""
+    def add(self, sample: TokenSample, kind: TurnKind = PLAIN, *, item: int | None = None) -> None:
+        """Add a turn. What it shares with earlier ones is left out."""
         if not sample.prompt and not sample.sampled:
-            turn = TokenTurn(item=item, problem=sample.problem)
-            self.turns.append(turn)
-            return turn
+            self._new.append(_NewTurn(TokenTurn(item=item, problem=sample.problem)))
+            return
         prompt, sampled = as_ids(sample.prompt), as_ids(sample.sampled)
         read = prompt.tobytes()
         end, keep, reason = self._longest_prefix(read)
         turn = TokenTurn(
             after=end.turn if end else None,
             keep=keep if end and reason else None,
-            prompt=pack_ids(prompt[keep:]),
-            sampled=pack_ids(sampled),
             logprobs="" if sample.logprobs is None else pack_numbers(sample.logprobs),
             reason=reason,
             item=item,
@@ -180,9 +201,8 @@ class TokenLog:
             self._ends.remove(end)
         self._ends = self._ends[1 - MOST_ENDS :]
         whole = read + sampled.tobytes()
-        self._ends.append(_End(len(self.turns), whole, len(prompt), kind))
-        self.turns.append(turn)
-        return turn
+        self._ends.append(_End(len(self), whole, len(prompt), kind))
+        self._new.append(_NewTurn(turn, prompt[keep:], sampled))
 
     def _longest_prefix(self, prompt: bytes) -> tuple[_End | None, int, str]:
         """The branch that shares the most with a prompt, how many ids, and why not all of them."""
@@ -370,7 +390,7 @@ def _checked(name: str, ids: object) -> "array[int]":
     """Raises TokenError, which names the field."""
     if isinstance(ids, array):
         return ids
-    if not isinstance(ids, list | tuple):
+    if not isinstance(ids, _ARRAYS):
         raise TokenError(f"{name} is missing" if ids is None else f"{name} must be an array")
     try:
         return array(ID_CODE, ids)
@@ -379,7 +399,7 @@ def _checked(name: str, ids: object) -> "array[int]":
 
 
 def _logprobs_problem(logprobs: object, sampled: int) -> str:
-    if not isinstance(logprobs, list | tuple):
+    if not isinstance(logprobs, _ARRAYS):
         return f"{LOG_PROBS} must be an array"
     if not _NUMBERS.issuperset(map(type, logprobs)):
         return f"{LOG_PROBS} must hold numbers only"

@@ -311,15 +311,17 @@ class Episode:
         for item in response.output:
             if _TAKEN.isdisjoint(item):
                 continue
-            fields = {name: item.pop(name) for name in TOKEN_FIELDS if name in item}
-            continues = item.pop(TAKES_TOKENS, False)
-            prompt = fields.get(PROMPT_IDS)
+            continues = None
+            if item.pop(TAKES_TOKENS, False):
+                continues = item, {name: item[name] for name in TOKEN_FIELDS if name in item}
+            prompt = item.get(PROMPT_IDS)
             if isinstance(prompt, msgspec.Raw):
-                prompt = self._read_prompt(prompt)
-            sample = TokenSample.of({**fields, PROMPT_IDS: prompt})
+                item[PROMPT_IDS] = self._read_prompt(prompt)
+            sample = TokenSample.of(item)
             if sample is not None:
-                found = sample, item
-                self._continued = (item, fields) if continues else None
+                found, self._continued = (sample, item), continues
+            for name in TOKEN_FIELDS:
+                item.pop(name, None)
         if found is None:
             return
         number = len(self._turns) - 1
@@ -472,7 +474,7 @@ def _last_text(item: JsonObject) -> str:
 
 
 def _kind(response: Response) -> TurnKind:
-    kinds = {item.get("type") for item in response.output}
+    kinds = [item.get("type") for item in response.output]
     return TurnKind("reasoning" in kinds, "function_call" in kinds)
 
 

@@ -85,8 +85,8 @@ class EpisodeLog:
         """Record the response of the model, with its tokens."""
         if tokens is not None:
             thinks = "thinking" in response.fields
-            turn = self._tokens.add(tokens, TurnKind(thinks, tool_calls=True))
-            response = msgspec.structs.replace(response, tokens=turn)
+            self._tokens.add(tokens, TurnKind(thinks, tool_calls=True))
+            response = msgspec.structs.replace(response, tokens=self._tokens.turns[-1])
         self._response = response
 
     def act(self, action: ActionRecord, timings: dict[str, float]) -> None:

@@ -122,6 +122,21 @@ def test_the_tokens_of_a_failed_rollout_are_kept() -> None:
     complete(scene())
 
 
+def test_a_row_with_tokens_of_an_earlier_collection_gets_those_of_this_one() -> None:
+    async def scene() -> None:
+        said = say("Done.") | {"prompt_token_ids": [1], "generation_token_ids": [2]}
+        earlier = row("Tidy up.") | {"rollgym_tokens": [{"problem": "earlier"}], "kept": "{}"}
+        async with on_stage([[said]]) as stage:
+            with working_for("0/0"):
+                answer = await stage.agent.post("/run", earlier)
+            assert answer.body.count(b'"rollgym_tokens"') == 1
+            verified = msgspec.json.decode(answer.body)
+            (turn,) = msgspec.convert(verified["rollgym_tokens"], list[TokenTurn])
+            assert (turn.problem, verified["kept"]) == ("", "{}")
+
+    complete(scene())
+
+
 def test_the_token_usage_of_all_turns_is_added_up() -> None:
     async def scene() -> None:
         async with on_stage([[call("put", '{"item":"saw"}')], [say("Done.")]]) as stage:

@@ -14,7 +14,6 @@ with llama.cpp's ids. They are passed on as they are: `rollgym.records.tokens` c
 *The policy version* stays a field of the object (`rollgym.records.version`).
 """
 
-from operator import attrgetter
 from time import time
 from typing import Annotated, Any, Required, TypedDict
 from uuid import uuid4
@@ -87,7 +86,6 @@ READ_OF_CHAT = JsonDecoder(_Completion)
 """Decodes the fields of a chat completion that are read here, for speed: a completion with tokens
 has hundreds of texts and alternatives that are not needed. Log probabilities stay JSON, to be
 encoded again. Fails for completions with another shape, which are to be decoded whole."""
-_LOGPROB_OF = attrgetter("logprob")
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ABORTED = frozenset({"abort", "error"})
 _VERSIONS = ("policy_versions", "policy_version")
@@ -277,7 +275,7 @@ def chat_token_fields(completion: JsonObject, choice: JsonObject) -> JsonObject:
     if entries is not None:
         try:
             if isinstance(entries, list) and entries and isinstance(entries[0], _SampledToken):
-                fields.setdefault(LOG_PROBS, [*map(_LOGPROB_OF, entries)])
+                fields.setdefault(LOG_PROBS, [each.logprob for each in entries])
                 if entries[0].id is not msgspec.UNSET:  # llama.cpp
                     ids = (None if each.id is msgspec.UNSET else each.id for each in entries)
                     fields.setdefault(SAMPLED_IDS, [*ids])

@@ -35,7 +35,9 @@ def shown(number: int) -> tuple[dict[str, object], ...]:
 def visit(last: str = LAST[0], **fields: Any) -> Trajectory:
     """A solved trajectory: a reply that is an action, one that could not be parsed, an answer."""
     log = TokenLog()
-    turns = [log.add(TokenSample(prompt=[1, 2, page], sampled=[9])) for page in range(2)]
+    for page in range(2):
+        log.add(TokenSample(prompt=[1, 2, page], sampled=[9]))
+    turns = log.turns
     replies = [
         ResponseRecord(raw_prompt=shown(0), raw_response="Click 1", tokens=turns[0]),
         ResponseRecord(raw_prompt=shown(1), raw_response="Hm.", parse_failure="no action"),

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from rollgym.records.packing import (
     TokenError,
+    as_ids,
+    pack_each,
     pack_ids,
     pack_numbers,
     unpack_ids,
@@ -25,6 +27,14 @@ from rollgym.records.tokens import (
 from rollgym.records.version import TurnVersion, body_version
 
 IDS = st.lists(st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1)), max_size=30)
+
+
+@given(parts=st.lists(IDS, max_size=5))
+def test_ids_are_packed_together_as_each_alone(parts: list[list[int]]) -> None:
+    assert pack_each([*map(as_ids, parts)]) == [*map(pack_ids, parts)]
+    for ids, text in zip(parts, map(pack_ids, parts), strict=True):
+        fewest = max(2, *((number.bit_length() + 7) // 8 for number in ids)) if ids else ""
+        assert text[:1] == str(fewest)
 
 
 @given(ids=IDS, numbers=st.lists(st.floats(allow_nan=False), max_size=30))
@@ -136,6 +146,8 @@ def test_every_turn_comes_back_from_the_branches(
         prompt = [*start[: len(start) - dropped], *said]
         log.add(sample(prompt, sampled))
         whole.append(prompt + sampled)
+        if dropped % 2:  # asking in between changes nothing
+            assert len(log.turns) == len(whole) - 1
     branches = branches_of(log.turns)
     ends = {turn: branch for branch in branches for turn in branch.turns}
     for number, ids in enumerate(whole[1:]):
