@@ -256,7 +256,7 @@ class AgentServer(Server):
         if in_body := len(turns) > LONGEST_HEADER or not turns.isascii():
             fields[TURNS_FIELD] = msgspec.Raw(turns)
         if fields:
-            body = _with_fields(body, fields)
+            body = Row.parse(body).with_fields(fields).raw
         phases = msgspec.json.encode(episode.phases).decode()
         spans = encode_spans(episode.spans())
         models = msgspec.json.encode(episode.models.all).decode()
@@ -287,13 +287,6 @@ class AgentServer(Server):
             "/aggregate_metrics", request.body, error=AgentError, within=AGGREGATE_TIMEOUT
         )
         return Answer(200, answer.body)
-
-
-def _with_fields(verified: bytes, fields: dict[str, Any]) -> bytes:
-    """A verified row with further fields. It is decoded only where it may have one of them."""
-    if any(f'"{name}"'.encode() in verified for name in fields):
-        return Row.parse(verified).with_fields(fields).raw
-    return b"%b,%b" % (verified.rstrip()[:-1], _ENCODER.encode(fields)[1:])
 
 
 _CLOSING: set[asyncio.Future[None]] = set()
