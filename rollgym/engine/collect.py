@@ -290,17 +290,21 @@ class _Collection:
         self._wake.set()
 
     async def _process_messages(self) -> None:
-        while self._inbox:
-            signal, rollout = self._inbox.popleft()
-            if rollout not in self._supervisor.in_flight:
-                continue
-            match signal:
-                case Signal.DEADLINE:
-                    self._supervisor.halt(rollout, Halt.DEADLINE)
-                case Signal.ENDED:
-                    await self._conclude(rollout, self._supervisor.reap(rollout))
-                case Signal.WILL_NOT_END:
-                    await self._conclude(rollout, self._supervisor.abandon(rollout))
+        """Act on all messages; the attempts that have ended are written together."""
+        try:
+            while self._inbox:
+                signal, rollout = self._inbox.popleft()
+                if rollout not in self._supervisor.in_flight:
+                    continue
+                match signal:
+                    case Signal.DEADLINE:
+                        self._supervisor.halt(rollout, Halt.DEADLINE)
+                    case Signal.ENDED:
+                        await self._conclude(rollout, self._supervisor.reap(rollout))
+                    case Signal.WILL_NOT_END:
+                        await self._conclude(rollout, self._supervisor.abandon(rollout))
+        finally:
+            self._store.commit.write()
 
     async def _conclude(self, rollout: OpenRollout, outcome: Outcome | None) -> None:
         """Record an ended attempt, and schedule its retry if there is one."""
@@ -457,6 +461,7 @@ class _Collection:
         rollout.started, rollout.started_wall = self._loop.time(), self._wall_clock()
         outcome = Omitted(reason, detail)
         await self._record(rollout, outcome, rollout.started, retry_after=None)
+        self._store.commit.write()
 
     def _drain(self) -> None:
         """Start nothing more, and let running attempts finish within `drain_timeout`."""

@@ -1,9 +1,9 @@
 """Recording ended attempts.
 
-A record is written at once and acknowledged by a later sync, in the order of writing. Only then is
-it counted and passed to the listener and to observers. Observers may miss events. The listener gets
-every record, on the event loop, and an error that it raises stops the collection. A rollout that is
-refilled is reopened when its record counts.
+The records of one turn of the collection's loop are written at its end, and acknowledged by a later
+sync, in their order. Only then is a record counted and passed to the listener and to observers.
+Observers may miss events. The listener gets every record, on the event loop, and an error that it
+raises stops the collection. A rollout that is refilled is reopened when its record counts.
 """
 
 import weakref
@@ -27,7 +27,7 @@ Listener = Callable[[AttemptRecorded, bool], None]
 
 
 class _UnsyncedRecord(msgspec.Struct):
-    """A record that is written but not yet synced, without its result."""
+    """A record that is not synced yet, without its result."""
 
     attempt: Attempt
     offset: int
@@ -37,7 +37,7 @@ class _UnsyncedRecord(msgspec.Struct):
 
 
 class Recorded(NamedTuple):
-    """A record that was written, and whether its rollout is refilled."""
+    """A record of the journal, and whether its rollout is refilled."""
 
     attempt: Attempt
     refilled: bool
@@ -85,7 +85,7 @@ class Recorder:
     async def record(
         self, rollout: OpenRollout, outcome: Outcome, seconds: float, *, final: bool
     ) -> Recorded:
-        """Write the rollout's latest attempt and return its record. Raises StorageError.
+        """Record the rollout's latest attempt and return its record. Raises StorageError.
 
         The returned record has no result. An outcome that cannot be written becomes a final
         failure.
@@ -103,11 +103,11 @@ class Recorder:
             outcome=outcome,
         )
         try:
-            written = self._store.append(attempt)
+            written = self._store.add(attempt)
         except RecordError as error:
             unusable = Failed(Failure.of(error))
             attempt = msgspec.structs.replace(attempt, outcome=unusable, final=True)
-            written = self._store.append(attempt)
+            written = self._store.add(attempt)
         attempt = written.attempt
         whole = WholeRecord(item.task, attempt)
         if self._watched:

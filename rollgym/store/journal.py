@@ -1,7 +1,7 @@
 """The append-only journal, one record per line, and the group commit that syncs it.
 
-*Writing.* A record goes to the file in one `write` call as soon as it exists, so it survives a
-killed process. It is acknowledged after a later `fsync`, so an acknowledged record survives a
+*Writing.* Records that exist at the same time go to the file in one `write` call, and then survive
+a killed process. They are acknowledged after a later `fsync`, so an acknowledged record survives a
 power failure. The write is a copy into the page cache; the sync, which waits for the device, never
 runs on the event loop.
 
@@ -28,6 +28,8 @@ import msgspec
 from rollgym.store.disk import SYNC_TIMEOUT, Disk, sync_path, sync_within, write_all
 from rollgym.store.errors import StorageError, StorageVanishedError, storage_error, storage_errors
 
+MOST_UNWRITTEN = 1 << 20
+"""The bytes that are written before `write` is called."""
 _BLOCK = 1 << 16
 
 
@@ -70,19 +72,19 @@ class Journal:
                 raise storage_error(error, path, "preparing the journal") from error
             raise
 
-    def append(self, line: bytes) -> int:
-        """Write one whole line and return its offset. Raises StorageError."""
+    def append(self, *lines: bytes) -> int:
+        """Write whole lines and return the offset of the first. Raises StorageError."""
         if self._broken:
             raise self._broken
-        offset = self.end
+        offset, data = self.end, b"".join(lines)
         try:
-            write_all(self._disk, self._descriptor, line)
+            write_all(self._disk, self._descriptor, data)
         except OSError as error:
             self._broken = storage_error(error, self.path, "writing a record")
-            self._remove_partial(offset, self._broken)
+            self._remove_partial(self._broken)
             raise self._broken from error
-        self.end += len(line)
-        self.appended += 1
+        self.end += len(data)
+        self.appended += len(lines)
         return offset
 
     async def sync(self) -> int:
@@ -116,9 +118,10 @@ class Journal:
         if self._disk.close():
             os.close(self._descriptor)
 
-    def _remove_partial(self, size: int, why: StorageError) -> None:
+    def _remove_partial(self, why: StorageError) -> None:
         try:
-            self._disk.truncate(self._descriptor, size)
+            written = os.fstat(self._descriptor).st_size
+            self._disk.truncate(self._descriptor, whole_lines(self._descriptor, written))
         except OSError as error:
             why.add_note(f"the partly written record could not be removed: {error}")
 
@@ -150,12 +153,14 @@ EVERY_RECORD = SyncPolicy(max_delay=0.0, max_unsynced=1)
 
 
 class GroupCommit:
-    """Syncs a journal in groups and acknowledges the synced records."""
+    """Writes to a journal, syncs it in groups, and acknowledges the synced records."""
 
     def __init__(self, journal: Journal, policy: SyncPolicy) -> None:
         self._journal = journal
         self._policy = policy
         self._durable = 0
+        self._unwritten: list[bytes] = []
+        self._unwritten_size = 0
         self._acknowledge: Callable[[int], None] = lambda _count: None
         self._dirty = asyncio.Event()
         self._sync_lock = asyncio.Lock()
@@ -166,13 +171,30 @@ class GroupCommit:
 
     def append(self, line: bytes) -> int:
         """Write a line and return its offset. Raises StorageError."""
-        offset = self._journal.append(line)
-        self._dirty.set()
+        offset = self.add(line)
+        self.write()
         return offset
 
+    def add(self, line: bytes) -> int:
+        """Keep a line for the next `write`, and return its offset. Raises StorageError."""
+        offset = self._journal.end + self._unwritten_size
+        self._unwritten.append(line)
+        self._unwritten_size += len(line)
+        if self._unwritten_size >= MOST_UNWRITTEN:
+            self.write()
+        return offset
+
+    def write(self) -> None:
+        """Write the lines that were added, in one call. Raises StorageError."""
+        if self._unwritten:
+            lines, self._unwritten, self._unwritten_size = self._unwritten, [], 0
+            self._journal.append(*lines)
+            self._dirty.set()
+
     async def keep_pace(self) -> None:
-        """Await this after every append: it waits for a sync when too many records are unsynced."""
-        if self._journal.appended - self._durable >= self._policy.max_unsynced:
+        """Await this after every record: it waits for a sync when too many are unsynced."""
+        recorded = self._journal.appended + len(self._unwritten)
+        if recorded - self._durable >= self._policy.max_unsynced:
             await self.flush()
 
     async def run(self) -> None:
@@ -183,8 +205,9 @@ class GroupCommit:
             await self.flush()
 
     async def flush(self) -> None:
-        """Sync and acknowledge all appended records. Raises StorageError."""
+        """Write, sync and acknowledge all records so far. Raises StorageError."""
         async with self._sync_lock:
+            self.write()
             if self._durable == self._journal.appended:
                 return
             self._dirty.clear()

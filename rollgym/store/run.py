@@ -39,7 +39,7 @@ Replay = Callable[[Attempt, RecordState], None]
 
 
 class AppendedRecord(NamedTuple):
-    """A record that was written, as it is read from the journal."""
+    """A record as it is, or will be, read from the journal."""
 
     attempt: Attempt
     offset: int
@@ -49,7 +49,8 @@ class AppendedRecord(NamedTuple):
 class RunStore(Closable):
     """An open run: a collection reads its tasks from it and writes its records to it.
 
-    `commit` syncs the appended records. Await its `keep_pace` after every append.
+    `commit` writes and syncs the records. Await its `keep_pace` after each, and call its `write`
+    after those that were added together.
     """
 
     def __init__(
@@ -110,8 +111,14 @@ class RunStore(Closable):
 
     def append(self, attempt: Attempt) -> AppendedRecord:
         """Write a record. Raises RecordError, StorageError."""
+        added = self.add(attempt)
+        self.commit.write()
+        return added
+
+    def add(self, attempt: Attempt) -> AppendedRecord:
+        """Add a record, which `commit.write` writes. Raises RecordError, StorageError."""
         line, read = encode_and_read(attempt)
-        return AppendedRecord(read, self.commit.append(line), len(line))
+        return AppendedRecord(read, self.commit.add(line), len(line))
 
     async def grow(self, tasks: Sequence[Task]) -> None:
         """Give the run further tasks while it is collected. On return they are synced.

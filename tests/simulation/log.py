@@ -107,11 +107,12 @@ class Log:
         if self._journal is None or not _is_open(descriptor, self._journal):
             return
         self._descriptor = descriptor
-        self._partial += data
-        if self._partial.endswith(b"\n"):
-            record = parse_record(self._journal.name, self._partial)
-            self._partial = b""
-            written = Written(self.now, record, os.fstat(descriptor).st_size)
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        end = os.fstat(descriptor).st_size - len(self._partial)
+        end -= sum(len(line) + 1 for line in lines)
+        for line in lines:
+            end += len(line) + 1
+            written = Written(self.now, parse_record(self._journal.name, line + b"\n"), end)
             self.written.append(written)
             self.add(written)
 

@@ -6,12 +6,9 @@ which belong to Hydra's launcher, are rejected.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override as ParsedOverride
-from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -29,6 +26,9 @@ from rollgym.servers.config.problems import (
     key_path,
 )
 from rollgym.store.settings import HIDDEN, hide_secrets_in_text, is_secret_name
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override as ParsedOverride
 
 S = TypeVar("S", bound=msgspec.Struct)
 LONGEST_SHOWN = 200
@@ -70,11 +70,11 @@ def read_overrides(arguments: Sequence[str]) -> list[Override]:
 
     Arguments of white space are ignored: a shell passes one for a backslash before a comment.
     """
-    parser, problems, overrides = OverridesParser.create(), Problems(), []
+    problems, overrides = Problems(), []
     for argument in arguments:
         if argument.strip():
             try:
-                overrides.append(_read(parser, argument))
+                overrides.append(_read(argument))
             except ConfigError as error:
                 problems.extend(error.problems)
     problems.raise_if_any()
@@ -118,12 +118,11 @@ def apply_override(
     locations.add_value(override.path, Location(COMMAND_LINE))
 
 
-def _read(parser: OverridesParser, argument: str) -> Override:
+def _read(argument: str) -> Override:
     shown = _shown(argument)
-    try:
-        parsed = parser.parse_overrides([argument])[0]
-    except (HydraException, RecursionError) as error:
-        raise misuse("this is not an override", EXPECTED, shown=shown) from error
+    parsed = _parsed(argument)
+    if parsed is None:
+        raise misuse("this is not an override", EXPECTED, shown=shown)
     if parsed.is_sweep_override():
         raise misuse("sweeps are not supported", _list_advice(shown), shown=shown)
     if parsed.package is not None or "/" in parsed.key_or_group:
@@ -134,7 +133,19 @@ def _read(parser: OverridesParser, argument: str) -> Override:
     return Override(shown, parsed.key_or_group, _value(parsed), parsed.is_delete())
 
 
-def _value(parsed: ParsedOverride) -> JsonValue:
+def _parsed(argument: str) -> "ParsedOverride | None":
+    """The override as Hydra reads it; None where it is not one."""
+    # Worker processes read none, and Hydra is a quarter of what they would import.
+    from hydra.core.override_parser.overrides_parser import OverridesParser  # noqa: PLC0415
+    from hydra.errors import HydraException  # noqa: PLC0415
+
+    try:
+        return OverridesParser.create().parse_overrides([argument])[0]
+    except (HydraException, RecursionError):
+        return None
+
+
+def _value(parsed: "ParsedOverride") -> JsonValue:
     """Hydra gives plain values, lists and mappings for everything except sweeps."""
     value: JsonValue = parsed.value()  # type: ignore[assignment]
     return value

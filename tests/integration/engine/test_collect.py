@@ -725,9 +725,10 @@ class FillingDisk(Disk):
 
     def write(self, descriptor: int, data: bytes) -> int:
         if b'"outcome"' in data:
-            self.room -= 1
-            if self.room < 0:
-                super().write(descriptor, data[:20])
+            records = data.splitlines(keepends=True)
+            whole, self.room = records[: self.room], max(0, self.room - len(records))
+            if len(whole) < len(records):
+                super().write(descriptor, b"".join(whole) + records[len(whole)][:20])
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return super().write(descriptor, data)
 

@@ -126,7 +126,7 @@ class PacedDisk(Disk):
         self.unsynced = self.most = 0
 
     def write(self, descriptor: int, data: bytes) -> int:
-        self.unsynced += 1
+        self.unsynced += data.count(b"\n")
         self.most = max(self.most, self.unsynced)
         return super().write(descriptor, data)
 

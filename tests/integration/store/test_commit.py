@@ -9,21 +9,26 @@ import pytest
 
 from rollgym.records import encode_attempt
 from rollgym.store import EVERY_RECORD, ControlChange, ControlLog, Disk, SyncPolicy
-from rollgym.store.journal import GroupCommit, Journal
+from rollgym.store.journal import MOST_UNWRITTEN, GroupCommit, Journal
 from tests.builders import record
 
 LINE = encode_attempt(record())
 
 
 class WatchedDisk(Disk):
-    """Syncs when allowed, and notes how large the file was at each sync."""
+    """Syncs when allowed; notes what is written, and how large the file was at each sync."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.writes: list[bytes] = []
         self.allowed = asyncio.Event()
         self.allowed.set()
         self.started = 0
         self.synced_sizes: list[int] = []
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        self.writes.append(data)
+        return super().write(descriptor, data)
 
     async def sync_in_background(self, descriptor: int) -> None:
         size = os.fstat(descriptor).st_size
@@ -82,6 +87,36 @@ def test_records_that_come_together_share_a_sync(tmp_path: Path) -> None:
         await until(lambda: commit.acknowledged == 100)
         assert len(commit.disk.synced_sizes) == 1
         service.cancel()
+        commit.journal.close()
+
+    asyncio.run(scenario())
+
+
+def test_records_that_are_added_together_share_a_write(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        commit = Commit(tmp_path, SyncPolicy())
+        offsets = [commit.group.add(LINE) for _ in range(3)]
+        assert commit.disk.writes == []
+        commit.group.write()
+        offsets.append(commit.group.append(LINE))
+        assert commit.disk.writes == [3 * LINE, LINE]
+        assert offsets == [0, len(LINE), 2 * len(LINE), 3 * len(LINE)]
+        await commit.group.flush()
+        assert commit.acknowledged == 4
+        commit.journal.close()
+
+    asyncio.run(scenario())
+
+
+def test_added_records_are_written_by_the_next_sync_and_when_they_are_many(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        commit = Commit(tmp_path, SyncPolicy())
+        commit.group.add(LINE)
+        await commit.group.flush()
+        assert commit.acknowledged == 1
+        large = b"x" * MOST_UNWRITTEN
+        assert commit.group.add(large) == len(LINE)
+        assert commit.disk.writes == [LINE, large]
         commit.journal.close()
 
     asyncio.run(scenario())
