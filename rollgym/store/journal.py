@@ -206,8 +206,8 @@ class GroupCommit:
 
     async def flush(self) -> None:
         """Write, sync and acknowledge all records so far. Raises StorageError."""
+        self.write()  # before it waits for a sync: only what is written survives a kill
         async with self._sync_lock:
-            self.write()
             if self._durable == self._journal.appended:
                 return
             self._dirty.clear()

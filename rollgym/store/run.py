@@ -29,7 +29,15 @@ from rollgym.store.growth import Growth
 from rollgym.store.identity import InputsIdentity
 from rollgym.store.inputs import Inputs
 from rollgym.store.journal import GroupCommit, Journal, SyncPolicy, TornTail
-from rollgym.store.layout import BLOBS, WHOLE, Shard, control_path, journal_path, journal_paths
+from rollgym.store.layout import (
+    BLOBS,
+    WHOLE,
+    Shard,
+    control_path,
+    control_paths,
+    journal_path,
+    journal_paths,
+)
 from rollgym.store.manifest import DEFAULT_ADVICE, Manifest, OpenAdvice
 from rollgym.store.opening import RunOpening
 from rollgym.store.progress import Progress, Status
@@ -179,7 +187,7 @@ def open_run(
         journal = Journal(journal_path(directory, shard), disk)
         stack.callback(journal.close)
         control_log = stack.enter_context(ControlLog(control_path(directory, shard), disk))
-        _sync_journals(directory, disk)
+        _sync_logs(directory, disk)
         commit = GroupCommit(journal, sync or SyncPolicy())
         return RunStore(
             directory=directory,
@@ -196,8 +204,8 @@ def open_run(
         )
 
 
-def _sync_journals(directory: Path, disk: Disk) -> None:
-    """Sync the records that were read: a killed process may have left them unsynced."""
-    for path in journal_paths(directory):
-        with storage_errors(path, "syncing the journal"):
+def _sync_logs(directory: Path, disk: Disk) -> None:
+    """Sync what all shards have: a killed process may have left it unsynced."""
+    for path in (*journal_paths(directory), *control_paths(directory)):
+        with storage_errors(path, "syncing a log of the run"):
             sync_path(disk, path)

@@ -35,7 +35,7 @@ from rollgym.records import (
     Task,
     ToolError,
 )
-from rollgym.store import Disk, RunStore, Shard, open_run, read_journal
+from rollgym.store import ControlChange, Disk, RunStore, Shard, open_run, read_journal
 from tests.simulation.disk import Death, SimulatedCrash, SimulatedDisk
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.storage import Storage
@@ -73,8 +73,8 @@ def write_completed(store: RunStore, task: int) -> None:
     )
 
 
-def unsynced(directory: Path, storage: Storage, journal: str) -> int:
-    path = directory / journal
+def unsynced(directory: Path, storage: Storage, log: str) -> int:
+    path = directory / log
     with path.open("rb") as file:
         return path.stat().st_size - storage.synced(file.fileno())
 
@@ -86,13 +86,14 @@ async def never(_item: WorkItem, _attempt: int, _deadline: float) -> Outcome:
 def test_the_records_of_a_killed_process_are_synced_before_they_are_counted(tmp_path: Path) -> None:
     """A process killed before its sync leaves records that only the page cache holds.
 
-    A resumed run counts them, so it must sync them first.
+    A resumed run counts them, so it must sync them first, and with them what was changed live.
     """
-    shard, journal = Shard(0, 2), "journal-0-of-2.jsonl"
+    shard, logs = Shard(0, 2), ("journal-0-of-2.jsonl", "control-0-of-2.jsonl")
     storage = Storage(tmp_path)
     with open_run(tmp_path, tasks(1), shard=shard, disk=SimulatedDisk(storage)) as killed:
         write_completed(killed, 0)
-    assert unsynced(tmp_path, storage, journal) > 0
+        killed.control_log.append(ControlChange(time=0.0, by="a test", command="pause"))
+    assert all(unsynced(tmp_path, storage, log) > 0 for log in logs)
 
     async def resume() -> Coverage:
         disk: Disk = SimulatedDisk(storage)
@@ -100,7 +101,7 @@ def test_the_records_of_a_killed_process_are_synced_before_they_are_counted(tmp_
             return await collect(store.inputs, never, store, stop=Stop())
 
     assert SimulatedLoop().run(resume()).completed == 1
-    assert unsynced(tmp_path, storage, journal) == 0
+    assert not any(unsynced(tmp_path, storage, log) for log in logs)
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.campaign)])
