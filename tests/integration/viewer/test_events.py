@@ -38,17 +38,19 @@ class Stream:
                     return kind, msgspec.json.decode(value)
         return None
 
-    async def entries(self, count: int) -> dict[str, Any]:
-        """What is said of the source once it has so many entries."""
+    async def entries(self, count: int, *, live: bool = False) -> dict[str, Any]:
+        """What is said of the source once it has so many entries, and with `live` is live."""
 
         async def source() -> Event:
             event = await self.event()
             assert event is not None, "the stream has ended"
             return event
 
-        found = await until(
-            source, lambda event: event[0] == "source" and event[1]["state"]["entries"] == count
-        )
+        def is_meant(event: Event) -> bool:
+            kind, said = event
+            return kind == "source" and said["state"]["entries"] == count and said["live"] >= live
+
+        found = await until(source, is_meant)
         described: dict[str, Any] = found[1]
         return described
 
@@ -74,10 +76,9 @@ def test_what_is_appended_is_reported_without_being_asked_for(path: Path) -> Non
             assert (first["id"], first["coverage"]["completed"]) == ("x", 1)
             with path.open("ab") as file:
                 file.write(rollout(1, 0, 0.0))
-            told = await stream.entries(2)
+            told = await stream.entries(2, live=True)
             assert told["coverage"]["completed"] == 2
             assert told["mean_reward"] == 0.5
-            assert told["live"] is True
             write(path.with_name("x_failures.jsonl"), [failure(2)])
             assert (await stream.entries(3))["coverage"]["failed"] == 1
 
@@ -93,7 +94,7 @@ def test_how_fast_a_run_goes_is_reported(path: Path) -> None:
     async def asking() -> None:
         with closing(run):
             async with browsing(path) as browser, listening(browser) as stream:
-                told = await stream.entries(4)
+                told = await stream.entries(4, live=True)
                 assert told["started"] == pytest.approx(now - 120, abs=1e-3)
                 assert told["latest"] == pytest.approx(now, abs=1e-3)
                 assert told["rate"] == pytest.approx(2.0)
