@@ -31,7 +31,7 @@ from rollgym.cluster.messages import (
 
 BACKLOG_LIMIT = 1 << 24
 """The bytes that may wait for the other side before notes are dropped."""
-MOST_UNSENT = 8
+MOST_UNSENT = 16
 """The most messages that wait for the end of a turn. Fewer would cost more system calls."""
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
 
