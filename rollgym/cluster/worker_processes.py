@@ -14,10 +14,6 @@ process is replaced, unless its replacements end without having finished anythin
 memory, one of its rollouts. A rollout that was in two lost processes runs alone from then on, so it
 harms no other. If its process then ends by itself (a fatal signal, an exit, a blocked event loop),
 the rollout did it, and fails as `crash`. Otherwise the attempts of the retry rule end it.
-
-*Threads of the driver.* Observers compute in threads. Python lets a thread compute for 5 ms before
-another one may; the event loop would wait so long after every system call, and processes would run
-out of attempts. So threads take turns more often while there are worker processes.
 """
 
 import asyncio
@@ -64,8 +60,6 @@ MOST_FRUITLESS = 3
 """How many processes in a row may end without having finished an attempt."""
 ALONE_AFTER = 2
 """The number of lost processes after which a rollout runs alone."""
-SWITCH_INTERVAL = 0.0002
-"""Seconds after which a computing thread of the driver gives way to its event loop."""
 _PAUSES = Backoff(0.25, factor=4.0, maximum=8.0, jitter=0.0)
 
 _LOGGER = logging.getLogger(__name__)
@@ -124,8 +118,6 @@ class WorkerProcesses:
 
     async def __aenter__(self) -> Self:
         """Raises StartError where a process refuses to start before one is ready."""
-        self._opened.callback(sys.setswitchinterval, sys.getswitchinterval())
-        sys.setswitchinterval(SWITCH_INTERVAL)
         try:
             await self._listen()
             for number in range(self._number):

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from itertools import count, pairwise
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from rollgym.cluster.launchers import LocalProcesses
 from rollgym.cluster.messages import HEADER_SIZE, Hello
-from rollgym.cluster.worker_processes import SWITCH_INTERVAL, WorkerProcesses, WorkerProgram
+from rollgym.cluster.worker_processes import WorkerProcesses, WorkerProgram
 from rollgym.engine import (
     Backoff,
     Control,
@@ -134,18 +133,6 @@ def test_no_turn_in_another_process_has_a_version_that_cannot_have_sampled_it(
             checked.add(len(turn.versions))
     assert min(checked) == 1
     assert max(checked) > 1
-
-
-def test_the_event_loop_of_the_driver_waits_less_for_computing_threads(tmp_path: Path) -> None:
-    intervals = []
-
-    async def look(_: Control) -> None:
-        intervals.append(sys.getswitchinterval())
-
-    before = sys.getswitchinterval()
-    Collected(tmp_path / "run", ["answer"] * 3, act=look).run()
-    assert intervals == [pytest.approx(SWITCH_INTERVAL)]
-    assert sys.getswitchinterval() == before > SWITCH_INTERVAL
 
 
 def test_attempts_of_a_killed_process_run_again_and_nothing_is_lost_or_doubled(
