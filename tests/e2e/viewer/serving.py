@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 import pytest
+import uvloop
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from rollgym.viewer.server import serving
@@ -51,7 +52,7 @@ def viewing(paths: Sequence[Path]) -> Iterator[Viewer]:
     roots: list[str] = []
     errors: list[BaseException] = []
     started = threading.Event()
-    loop = asyncio.new_event_loop()
+    loop = uvloop.new_event_loop()  # as the command; asyncio's leaks a page's last connection
     end = asyncio.Event()
 
     async def serve() -> None:
