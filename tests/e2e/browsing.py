@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 import msgspec
 import pytest
+import uvloop
 from aiohttp import web
 
 from webgym.browser.chromium.executable import NoBrowserError, find_browser
@@ -193,7 +194,7 @@ class Server:
     def __init__(self, pid: int, url: str) -> None:
         self.pid = pid
         self.url = url
-        self._runner = asyncio.Runner()
+        self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
     def browse(self, scenario: Scenario, mode: InteractionMode = "coordinates") -> None:
         """Run the scenario of a test in a session."""

@@ -39,7 +39,7 @@ class Stream:
         return None
 
     async def entries(self, count: int, *, live: bool = False) -> dict[str, Any]:
-        """What is said of the source once it has so many entries, and with `live` is live."""
+        """The source once it has this number of entries and, with `live`, is known to be live."""
 
         async def source() -> Event:
             event = await self.event()
