@@ -204,7 +204,7 @@ class Control:
         if deadline == self.deadline:
             return
         moment = "none" if deadline is None else describe_time(deadline)
-        self._note("deadline", by, time=moment, unix=deadline)
+        self._note("deadline", by, time=moment)
         self.deadline = deadline
         self._changed()
 
