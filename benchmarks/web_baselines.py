@@ -25,7 +25,7 @@ from rollgym.store import BlobStore
 from webgym.client.client import BrowserClient
 from webgym.client.sessions import SessionSource
 from webgym.episode.interfaces import Agent
-from webgym.episode.unjudged import UnjudgedEpisodes
+from webgym.episode.judging import UnjudgedEpisodes
 from webgym.episode.worker import EpisodeWorker
 from webgym.rollout.environment_settings import EnvironmentSettings
 

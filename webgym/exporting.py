@@ -19,6 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from rollgym.closing import Closable
+from rollgym.export.filter import RolloutVersions
 from rollgym.export.source import (
     ExportedConversation,
     ExportError,
@@ -26,7 +27,6 @@ from rollgym.export.source import (
     SourceCard,
     source_card,
 )
-from rollgym.export.staleness import RolloutVersions
 from rollgym.records import Completed
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.version import PolicyTurn, VersionOrder, VersionPart

@@ -6,10 +6,9 @@ from math import isfinite
 from pathlib import Path
 
 from rollgym.export.export import CARD, ExportReport, export
-from rollgym.export.filter import RewardFilter, parse_filter
+from rollgym.export.filter import RewardFilter, Staleness, parse_filter
 from rollgym.export.formats import FORMATS, FormatOptions
 from rollgym.export.source import ExportError
-from rollgym.export.staleness import Staleness
 
 
 def configure(parser: ArgumentParser) -> None:

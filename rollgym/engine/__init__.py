@@ -2,7 +2,14 @@
 
 from rollgym.engine.collect import collect
 from rollgym.engine.control import Control, PolicyVersion
-from rollgym.engine.coverage import Coverage, ExitStatus
+from rollgym.engine.coverage import (
+    CollectionStatus,
+    Coverage,
+    ExitStatus,
+    OpenAttempt,
+    State,
+    describe_time,
+)
 from rollgym.engine.observers import (
     AttemptRecorded,
     AttemptStarted,
@@ -26,7 +33,6 @@ from rollgym.engine.policy import (
 )
 from rollgym.engine.recorder import Listener
 from rollgym.engine.runner import run
-from rollgym.engine.status import CollectionStatus, OpenAttempt, State, describe_time
 from rollgym.engine.stop import AttemptTimeouts, Stop, StopLevel, done_before, stopping_on_signals
 from rollgym.engine.work import (
     EngineError,

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from rollgym.engine.status import (
+from rollgym.engine.coverage import (
     CollectionStatus,
     OpenAttempt,
     State,

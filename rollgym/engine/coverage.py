@@ -1,11 +1,12 @@
-"""The counts of a collection: rollouts by outcome, and the exit status that follows from them."""
+"""What a collection shows of itself: its coverage and exit status, its state, its open attempts."""
 
-from enum import IntEnum
+from datetime import datetime
+from enum import Enum, IntEnum
 
 import msgspec
 
 from rollgym.engine.work import LiveSource, Source
-from rollgym.records import Attempt
+from rollgym.records import Attempt, RolloutKey
 from rollgym.store import Progress, Status
 
 
@@ -111,3 +112,57 @@ class Ledger:
             dropped_events=dropped_events,
             stopped=stopped,
         )
+
+
+def describe_time(moment: float) -> str:
+    """A time of the wall clock, in the zone of this machine."""
+    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+class OpenAttempt(msgspec.Struct, frozen=True):
+    """A rollout that has begun and has no outcome, as `cut` and `drop` show it.
+
+    `attempt` is the number of its latest attempt, and `policy_version` the one at its start.
+    `running` is false between two attempts.
+    """
+
+    key: RolloutKey
+    attempt: int
+    policy_version: str | None
+    running: bool
+
+
+class State(Enum):
+    """What a collection is doing."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+class CollectionStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The present state of a collection. `waiting` rollouts are between two attempts.
+
+    `cost` is in dollars, `deadline` a time of the wall clock.
+    """
+
+    state: State
+    holds: tuple[str, ...]
+    expected: int
+    completed: int
+    failed: int
+    omitted: int
+    reopened: int
+    running: int
+    waiting: int
+    limit: int
+    concurrency: str
+    tokens: int
+    cost: float
+    max_tokens: int | None
+    max_cost: float | None
+    deadline: float | None
+    policy_version: str | None
+    stopping: str | None

@@ -115,7 +115,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     - `cancel_grace`: how long a cancelled worker may take to end before it is abandoned.
     - `max_abandoned`: how many abandoned workers may be alive before the collection stops.
     - `max_same_failures`: after how many rollouts in a row that failed alike the collection stops;
-      0 turns this off (see `breaker`).
+      0 turns this off (see `early_end`).
     - `refills`: how often rollouts of one task that failed or were omitted are run again, so that
       the group becomes complete (see `refill`).
     - `max_tokens`, `max_cost`: how many tokens, and how many dollars, the whole run may use (see

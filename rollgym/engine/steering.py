@@ -10,11 +10,10 @@ from typing import Any
 from rollgym.engine.admission import Admission
 from rollgym.engine.concurrency import AdaptiveLimit, FixedLimit
 from rollgym.engine.control import Action, Control, Cut, Drop, Reopen
-from rollgym.engine.coverage import Ledger
+from rollgym.engine.coverage import CollectionStatus, Ledger, OpenAttempt, State
 from rollgym.engine.early_end import EarlyEnd
 from rollgym.engine.observers import Held, Observers, RolloutsReopened
 from rollgym.engine.policy import Policy, check_budget
-from rollgym.engine.status import CollectionStatus, OpenAttempt, State
 from rollgym.engine.stop import Stop, StopLevel
 from rollgym.engine.supervisor import Supervisor
 from rollgym.engine.work import Halt, OpenRollout

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
+from rollgym.export.filter import Staleness, StalenessFilter
 from rollgym.export.rollouts import open_source
 from rollgym.export.source import RolloutPosition, RolloutSource
-from rollgym.export.staleness import Staleness, StalenessFilter
 from rollgym.metrics.exact import Moments
 from rollgym.records.packing import TokenError
 from rollgym.records.tokens import Branch

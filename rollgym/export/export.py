@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollgym.export.filter import GroupRewards, RewardFilter
+from rollgym.export.filter import GroupRewards, RewardFilter, Staleness, StalenessFilter
 from rollgym.export.formats import FORMATS, ExportGroup, FormatOptions
 from rollgym.export.images import ImageFolder
 from rollgym.export.parquet import PARQUET, require_pyarrow, write_parquet
@@ -23,7 +23,6 @@ from rollgym.export.source import (
     SourceCard,
     reject_same_file,
 )
-from rollgym.export.staleness import Staleness, StalenessFilter
 from rollgym.metrics.distribution import Distribution
 from rollgym.store import write_derived
 

@@ -19,6 +19,7 @@ from math import isfinite
 from pathlib import Path
 
 from rollgym.closing import Closable
+from rollgym.export.filter import RolloutVersions
 from rollgym.export.messages import ConversationError, conversation
 from rollgym.export.source import (
     SHOWN,
@@ -31,7 +32,6 @@ from rollgym.export.source import (
     SourceOpener,
     source_card,
 )
-from rollgym.export.staleness import RolloutVersions
 from rollgym.plugins import load_plugin
 from rollgym.records import Completed, RowError
 from rollgym.records.version import VersionOrder

@@ -1,4 +1,4 @@
-"""Back-pressure: when a pool starts no further group.
+"""Back-pressure: when a pool starts no further group, and how busy its slots are.
 
 *Undelivered groups.* Finished groups that no trainer has taken are bounded. Groups that run are
 finished in addition. There may be as many of them as slots, because each may wait for its last
@@ -8,12 +8,92 @@ rollout; those beyond count as finished, because their records are only not sync
 groups trainers take per version is known, so the version at its delivery can be predicted, and a
 group that would be too old then is not started. A trainer that waits while nothing runs is always
 served: it may need more groups than for the versions before.
+
+*Busy slots.* A slot that stays free because of back-pressure is not the pool's to fill. That time
+is counted as held, and the busy share is that of the rest.
 """
 
+import asyncio
 import math
+from collections.abc import Callable
+from typing import Any
 
-from rollgym.pool.slots import Slots
+from rollgym.engine import Adaptive, Control, Fixed, Worker, WorkItem
 from rollgym.pool.state import PoolState
+from rollgym.records import Outcome
+
+
+class Slots:
+    """Measures the time of attempts against the time of slots. It wraps the worker."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        concurrency: Fixed | Adaptive,
+        control: Control,
+        hold: Callable[[], str | None],
+    ) -> None:
+        """`concurrency` is that of the policy. `hold` is why no slot is filled."""
+        self.running = 0
+        self._worker = worker
+        self._concurrency = concurrency
+        self._control = control
+        self._hold = hold
+        self._since: float | None = None
+        self._peak = 0
+        self._busy = self._idle = self._held = 0.0
+
+    @property
+    def limit(self) -> int | None:
+        """The number of slots; None where it adapts."""
+        chosen = self._concurrency
+        return self._control.concurrency or (chosen.limit if isinstance(chosen, Fixed) else None)
+
+    @property
+    def most(self) -> int:
+        """The most attempts that may run at the same time; where it adapts, that did so far."""
+        chosen = self._concurrency
+        initial = chosen.initial if isinstance(chosen, Adaptive) else chosen.limit
+        return self.limit or max(initial, self._peak)
+
+    async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        self.observe()
+        self.running += 1
+        self._peak = max(self._peak, self.running)
+        try:
+            return await self._worker(item, attempt, deadline)
+        finally:
+            self.observe()
+            self.running -= 1
+
+    def observe(self) -> None:
+        """Count the time since the last change; to be called before each one."""
+        now = asyncio.get_running_loop().time()
+        since, self._since = self._since, now
+        if since is None:
+            return
+        self._busy += self.running * (now - since)
+        limit = self.limit
+        if limit is not None:
+            free = max(0, limit - self.running) * (now - since)
+            if self._hold():
+                self._held += free
+            else:
+                self._idle += free
+
+    def numbers(self) -> dict[str, Any]:
+        """The present state and the shares; `busy` leaves out what back-pressure held."""
+        self.observe()
+        total = self._busy + self._idle + self._held
+        asked = self._busy + self._idle
+        limit = self.limit
+        known = limit is not None
+        return {
+            "limit": limit,
+            "running": self.running,
+            "busy": round(self._busy / asked, 4) if known and asked else None,
+            "held": round(self._held / total, 4) if known and total else None,
+        }
 
 
 class BackPressure:

@@ -13,8 +13,12 @@ from pathlib import Path
 import msgspec
 
 from rollgym.closing import Closable
-from rollgym.records.checksum import ChecksumError, line_with_checksum, require_checksum
-from rollgym.records.decoding import JsonDecoder
+from rollgym.records.decoding import (
+    ChecksumError,
+    JsonDecoder,
+    line_with_checksum,
+    require_checksum,
+)
 from rollgym.store import EVERY_RECORD, Disk
 from rollgym.store.errors import CorruptJournalError, storage_errors
 from rollgym.store.journal import GroupCommit, Journal

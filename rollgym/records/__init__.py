@@ -10,7 +10,7 @@ from rollgym.records.attempt import (
     encode_and_read,
     encode_attempt,
 )
-from rollgym.records.checksum import ChecksumError
+from rollgym.records.decoding import ChecksumError
 from rollgym.records.failure import (
     TRAITS,
     AgentError,

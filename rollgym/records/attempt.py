@@ -12,8 +12,7 @@ from enum import Enum
 
 import msgspec
 
-from rollgym.records.checksum import line_with_checksum, require_checksum
-from rollgym.records.decoding import JsonDecoder
+from rollgym.records.decoding import JsonDecoder, line_with_checksum, require_checksum
 from rollgym.records.outcome import Outcome
 from rollgym.records.task import Natural, RolloutKey
 

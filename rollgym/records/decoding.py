@@ -1,13 +1,18 @@
-"""Decoding JSON that comes from outside: from files, requests, answers and models.
+"""JSON that comes from outside (from files, requests, answers and models), decoded and checked.
 
-JSON can be nested deeper than a program can follow. msgspec raises RecursionError for it, which
-callers that expect malformed text do not expect. Here it is a DecodeError like all others. Encoders
-and comparisons call themselves for each level too, and stop at a depth that differs between them.
-So texts that are also encoded or compared get a limit of their own (`is_deeper_than`).
+*Depth.* JSON can be nested deeper than a program can follow. msgspec raises RecursionError for it,
+which callers that expect malformed text do not expect. Here it is a DecodeError like all others.
+Encoders and comparisons call themselves for each level too, and stop at a depth that differs
+between them. So texts that are also encoded or compared get a limit of their own
+(`is_deeper_than`).
+
+*Checksums* show whether a line of one of our logs was damaged or edited. The last field of a line,
+`crc32`, is the CRC-32 of the line without that field, as eight hexadecimal digits.
 """
 
 import re
 from typing import Any, Generic, TypeVar, overload
+from zlib import crc32
 
 import msgspec
 
@@ -69,3 +74,37 @@ def is_deeper_than(limit: int, text: str) -> bool:
             case "]" | "}":
                 depth -= 1
     return False
+
+
+class ChecksumError(ValueError):
+    """The line is not the one that was written."""
+
+
+class _Checksum(msgspec.Struct):
+    """The checksum of a line, wherever a program that wrote the line again has put it."""
+
+    crc32: object = None
+
+
+_CHECKSUM = JsonDecoder(_Checksum)
+_NAME = b',"crc32":"'
+_SIZE = len(_NAME) + len(b'01234567"}')
+
+
+def line_with_checksum(encoded: bytes) -> bytes:
+    """The line of a JSON object, with its checksum and a line break."""
+    return b"".join((memoryview(encoded)[:-1], b',"crc32":"%08x"}\n' % crc32(encoded)))
+
+
+def require_checksum(line: bytes) -> None:
+    """Raises ChecksumError where the line has a checksum that does not match."""
+    end = len(line) - line.endswith(b"\n")
+    start = end - _SIZE
+    name_end = start + len(_NAME)
+    if line[start:name_end] == _NAME:
+        expected = b'%08x"}' % crc32(b"}", crc32(memoryview(line)[:start]))
+        if line[name_end:end] == expected:
+            return
+    elif _CHECKSUM.decode(line).crc32 is None:
+        return
+    raise ChecksumError("it was changed after it was written: its checksum does not match")

@@ -18,12 +18,18 @@ from rollgym.store.errors import (
     StorageVanishedError,
     StoreError,
 )
-from rollgym.store.identity import Identity, InputsIdentity, differences
 from rollgym.store.in_flight import EarlierDeath, InFlightMarks
 from rollgym.store.inputs import Inputs, read_rows, read_tasks
 from rollgym.store.journal import EVERY_RECORD, SyncPolicy
 from rollgym.store.layout import WHOLE, Shard, inputs_path, journal_paths
-from rollgym.store.manifest import Manifest, OpenAdvice, read_manifest
+from rollgym.store.manifest import (
+    Identity,
+    InputsIdentity,
+    Manifest,
+    OpenAdvice,
+    differences,
+    read_manifest,
+)
 from rollgym.store.merge import MergeReport, merge_runs
 from rollgym.store.progress import KeySet, Progress, Status, cause_of, reduced, status_of
 from rollgym.store.reader import (

@@ -14,8 +14,12 @@ from pathlib import Path
 import msgspec
 
 from rollgym.closing import Closable
-from rollgym.records.checksum import ChecksumError, line_with_checksum, require_checksum
-from rollgym.records.decoding import JsonDecoder
+from rollgym.records.decoding import (
+    ChecksumError,
+    JsonDecoder,
+    line_with_checksum,
+    require_checksum,
+)
 from rollgym.store.disk import Disk
 from rollgym.store.errors import RefusedError, storage_errors
 from rollgym.store.journal import Journal

@@ -15,9 +15,8 @@ import msgspec
 from rollgym.records import Task
 from rollgym.store.disk import SYNC_TIMEOUT, Disk, sync_within, write_all
 from rollgym.store.errors import InputsError, StorageError, storage_errors
-from rollgym.store.identity import InputsIdentity
 from rollgym.store.inputs import Inputs, Materialised, encode_task
-from rollgym.store.manifest import Manifest, replace_manifest
+from rollgym.store.manifest import InputsIdentity, Manifest, replace_manifest
 
 
 class Growth:

@@ -26,8 +26,8 @@ from rollgym.records.decoding import JsonDecoder
 from rollgym.records.task import Natural
 from rollgym.store.disk import BUFFER, Disk, sync_path
 from rollgym.store.errors import InputsError, storage_errors
-from rollgym.store.identity import InputsIdentity
 from rollgym.store.layout import WHOLE, Shard
+from rollgym.store.manifest import InputsIdentity
 from rollgym.store.progress import KeySet
 
 _DRAFT = ".inputs-"

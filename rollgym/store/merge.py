@@ -30,10 +30,9 @@ from rollgym.store.errors import (
     storage_error,
     storage_errors,
 )
-from rollgym.store.identity import differences
 from rollgym.store.inputs import Change, InputsChange, compare_inputs
 from rollgym.store.layout import BLOBS, INPUTS, MANIFEST, WHOLE, journal_path, journal_paths
-from rollgym.store.manifest import Manifest, read_manifest, write_manifest
+from rollgym.store.manifest import Manifest, differences, read_manifest, write_manifest
 from rollgym.store.reader import read_journal
 
 SUPERSEDED = "superseded.jsonl"

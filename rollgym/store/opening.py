@@ -32,7 +32,6 @@ from rollgym.store.errors import (
     storage_errors,
 )
 from rollgym.store.growth import Growth
-from rollgym.store.identity import Identity, InputsIdentity
 from rollgym.store.inputs import (
     Change,
     Inputs,
@@ -51,7 +50,15 @@ from rollgym.store.layout import (
     shard_lock_path,
     shard_locks,
 )
-from rollgym.store.manifest import Manifest, OpenAdvice, read_manifest, require_same, write_manifest
+from rollgym.store.manifest import (
+    Identity,
+    InputsIdentity,
+    Manifest,
+    OpenAdvice,
+    read_manifest,
+    require_same,
+    write_manifest,
+)
 from rollgym.store.settings import settings_identity
 
 

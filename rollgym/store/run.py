@@ -26,7 +26,6 @@ from rollgym.store.control_log import ControlLog
 from rollgym.store.disk import Disk, sync_path
 from rollgym.store.errors import storage_errors
 from rollgym.store.growth import Growth
-from rollgym.store.identity import InputsIdentity
 from rollgym.store.inputs import Inputs
 from rollgym.store.journal import GroupCommit, Journal, SyncPolicy, TornTail
 from rollgym.store.layout import (
@@ -38,7 +37,7 @@ from rollgym.store.layout import (
     journal_path,
     journal_paths,
 )
-from rollgym.store.manifest import DEFAULT_ADVICE, Manifest, OpenAdvice
+from rollgym.store.manifest import DEFAULT_ADVICE, InputsIdentity, Manifest, OpenAdvice
 from rollgym.store.opening import RunOpening
 from rollgym.store.progress import Progress, Status
 from rollgym.store.reader import run_records

@@ -25,8 +25,8 @@ import msgspec
 
 from rollgym import __version__
 from rollgym.store import FileLock, StorageError, StoreError, read_manifest
-from rollgym.store.identity import InputsIdentity
 from rollgym.store.layout import RUN_LOCK, shard_locks
+from rollgym.store.manifest import InputsIdentity
 from rollgym.viewer.documents.row_document import UnreadableDocument
 from rollgym.viewer.errors import RequestError
 from rollgym.viewer.index.lines import (

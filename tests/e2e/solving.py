@@ -35,12 +35,12 @@ from webgym.context.page_text import page_of
 from webgym.context.page_view import AgentObservation, PageText
 from webgym.policies.script import Script, ScriptError
 from webgym.served import new_session_name
-from webgym.sites.tasks.solutions import load_solutions
 from webgym.sites.tasks.task import (
     SPLITS,
     SiteTask,
     SiteVerdict,
     Split,
+    load_solutions,
     load_tasks,
     start_url,
     verify,

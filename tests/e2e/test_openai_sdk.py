@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from responses_api_models.scripted_model.writing import MODEL
+from responses_api_models.scripted_model.app import MODEL
 from rollgym.servers.responses import completion_chunks, response_events
 from tests.cases import for_each
 from tests.e2e.command import wait_until

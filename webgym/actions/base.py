@@ -1,4 +1,4 @@
-"""What all actions have in common: targets, arguments and tool calls.
+"""What all actions have in common: targets, their arguments with what is allowed, and tool calls.
 
 *An action* is a frozen struct. It has its key in trajectories, its arguments and the browser
 command it becomes; `str` of it is a short text for people. Its target is a `Point`, in thousandths
@@ -6,14 +6,14 @@ of the viewport, or a `Mark`, the number of an element that the set-of-marks mod
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, ClassVar, Concatenate, ParamSpec
+from typing import Annotated, ClassVar, Concatenate, Literal, ParamSpec
 
 import msgspec
 from msgspec import Meta
 
 from rollgym.records.failure import cut_text
 from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH
-from webgym.browser.contract.commands import Command, InteractionMode
+from webgym.browser.contract.commands import FILE_NAME, LONGEST_SLEEP, Command, InteractionMode
 
 TOOLS: dict[InteractionMode, str] = {
     "coordinates": "computer_use",
@@ -35,6 +35,52 @@ _Coordinate = Annotated[
 ]
 _ElementId = Annotated[
     int, Meta(ge=1, le=10**9, description="the number of an element, as the page shows it")
+]
+Text = Annotated[str, Meta(max_length=100_000, description="a text")]
+Option = Annotated[str, Meta(max_length=1_000, description="the text of an option of the list")]
+Time = Annotated[
+    float, Meta(ge=0, le=LONGEST_SLEEP, description=f"seconds, from 0 to {LONGEST_SLEEP:g}")
+]
+Url = Annotated[
+    str,
+    Meta(
+        pattern=r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/]",
+        max_length=8_192,
+        description="a whole address, such as https://example.org/page",
+    ),
+]
+Keys = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=32)], ...],
+    Meta(
+        min_length=1,
+        max_length=8,
+        description='a list of keys to press together, such as ["Enter"] or ["Control", "a"]',
+    ),
+]
+UpOrDown = Annotated[Literal["up", "down"], Meta(description="up or down")]
+Direction = Annotated[
+    Literal["up", "down", "left", "right"], Meta(description="up, down, left or right")
+]
+PressEnter = Annotated[bool, Meta(description="false to type without pressing Enter after it")]
+Offset = Annotated[
+    tuple[Annotated[float, Meta(ge=-FULL_SCALE, le=FULL_SCALE)], ...],
+    Meta(
+        min_length=2,
+        max_length=2,
+        description="[right, down], two numbers in thousandths of the screen's width and "
+        "height; negative ones are left and up",
+    ),
+]
+Value = Annotated[float, Meta(ge=-1e12, le=1e12, description="a number")]
+TabNumber = Annotated[int, Meta(ge=1, le=10**6, description="the number of a tab")]
+FileName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        pattern=FILE_NAME,
+        description="the name of one of the task's files",
+    ),
 ]
 
 

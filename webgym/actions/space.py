@@ -9,16 +9,27 @@ derived from the structs, so a new action is a new class and nothing else.
 
 from types import MappingProxyType
 
-from webgym.actions import arguments as given
 from webgym.actions.base import (
     FULL_SCALE,
     TOOLS,
     Action,
     ActionError,
+    Direction,
+    FileName,
+    Keys,
     Mark,
+    Offset,
+    Option,
     Point,
+    PressEnter,
+    TabNumber,
     Target,
+    Text,
+    Time,
     ToolCall,
+    UpOrDown,
+    Url,
+    Value,
     Viewport,
     at_target,
     both,
@@ -120,8 +131,8 @@ class Type(Action, frozen=True):
     meaning = "click on a field, replace what it holds by the text, and press Enter"
     verbs = both("type")
     target: Target
-    text: given.Text
-    press_enter: given.PressEnter | None = None
+    text: Text
+    press_enter: PressEnter | None = None
 
     def __str__(self) -> str:
         typed = f"type {quoted(self.text)} into {self.target}"
@@ -144,7 +155,7 @@ class Scroll(Action, frozen=True):
     key = "scroll"
     meaning = "scroll the page by nearly a screen, up or down"
     verbs = both("scroll")
-    direction: given.UpOrDown
+    direction: UpOrDown
 
     def __str__(self) -> str:
         return f"scroll {self.direction}"
@@ -159,7 +170,7 @@ class HoverAndScroll(Action, frozen=True):
     meaning = "turn the mouse wheel there, to scroll a part of the page that scrolls by itself"
     verbs = both("hover_and_scroll")
     target: Target
-    direction: given.Direction
+    direction: Direction
 
     def __str__(self) -> str:
         return f"scroll {self.direction} over {self.target}"
@@ -176,7 +187,7 @@ class Select(Action, frozen=True):
     verbs = both("select")
     needs_with_coordinates = frozenset({"option"})
     target: Target
-    option: given.Option | None = None
+    option: Option | None = None
 
     def __str__(self) -> str:
         if self.option is None:
@@ -193,7 +204,7 @@ class PressKeys(Action, frozen=True):
     key = "keypress"
     meaning = "press keys together"
     verbs = both("keypress")
-    keys: given.Keys
+    keys: Keys
 
     def __str__(self) -> str:
         return f"press {'+'.join(self.keys)}"
@@ -253,7 +264,7 @@ class DragBy(Action, frozen=True):
     meaning = "drag an element to a place that has no number"
     verbs = MappingProxyType({"set_of_marks": "drag_by"})
     target: Mark
-    offset: given.Offset
+    offset: Offset
 
     def __str__(self) -> str:
         right, down = self.offset
@@ -275,7 +286,7 @@ class Slide(Action, frozen=True):
     meaning = "move a slider to a value"
     verbs = both("slide")
     target: Target
-    value: given.Value
+    value: Value
 
     def __str__(self) -> str:
         return f"slide {self.target} to {self.value:g}"
@@ -289,7 +300,7 @@ class Upload(Action, frozen=True):
     meaning = "choose one of the task's files in a field or with a button for files"
     verbs = both("upload")
     target: Target
-    file: given.FileName
+    file: FileName
 
     def __str__(self) -> str:
         return f"upload {quoted(self.file)} at {self.target}"
@@ -303,7 +314,7 @@ class SwitchToTab(Action, frozen=True):
     key = "switch_tab"
     meaning = "continue in another tab"
     verbs = both("switch_tab")
-    tab: given.TabNumber
+    tab: TabNumber
 
     def __str__(self) -> str:
         return f"switch to tab {self.tab}"
@@ -328,7 +339,7 @@ class Wait(Action, frozen=True):
     key = "wait"
     meaning = "wait for the page to change"
     verbs = both("wait")
-    time: given.Time
+    time: Time
 
     def __str__(self) -> str:
         return f"wait for {self.time:g} s"
@@ -365,7 +376,7 @@ class Navigate(Action, frozen=True):
     key = "navigate"
     meaning = "open an address"
     verbs = both("navigate")
-    url: given.Url
+    url: Url
 
     def __str__(self) -> str:
         return f"open {shorten_line(self.url)}"
@@ -378,7 +389,7 @@ class GiveAnswer(Action, frozen=True):
     key = "answer"
     meaning = "give the final answer, which ends the task"
     verbs = both("answer")
-    text: given.Text
+    text: Text
 
     def __str__(self) -> str:
         return f"answer {quoted(self.text)}"

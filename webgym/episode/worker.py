@@ -5,7 +5,7 @@ called, so browsers never wait for judges. The model and the judge bound their o
 
 *Time.* An attempt first waits for a browser. All attempts of a rollout wait up to one deadline. The
 timeout of its task counts from then on, and judging has its own after it. An episode that ended is
-kept until it has a verdict (`unjudged`): a further attempt only judges it.
+kept until it has a verdict (`judging`): a further attempt only judges it.
 
 *Results.* A completed rollout has its scored trajectory. A failed one, also after a timeout or a
 cancellation, has the steps up to the failure, a typed failure and no reward. A screenshot that

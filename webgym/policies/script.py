@@ -13,7 +13,7 @@ from webgym.actions import space as acts
 from webgym.actions.space import Action, HoverAndScroll, Mark, Point, Scroll
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.page_view import PageElement, PageText
-from webgym.sites.tasks.solutions import ActionKind, RecordedAction, Solution
+from webgym.sites.tasks.task import ActionKind, RecordedAction, Solution
 
 SEARCH_STEPS = 15
 LOOKS = 3

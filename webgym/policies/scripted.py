@@ -22,8 +22,14 @@ from webgym.actions.space import GiveAnswer, Wait
 from webgym.policies.chat import DecisionTurn, PolicyDecision
 from webgym.policies.script import Script, ScriptError
 from webgym.sites.errors import SitesError
-from webgym.sites.tasks.solutions import ActionKind, Solution, action_of, load_solutions
-from webgym.sites.tasks.task import SPLITS, load_tasks
+from webgym.sites.tasks.task import (
+    SPLITS,
+    ActionKind,
+    Solution,
+    action_of,
+    load_solutions,
+    load_tasks,
+)
 
 NO_RECORDING = "There is no recording for this task."
 CANNOT_CONTINUE = "The page does not show what the recording continues with."

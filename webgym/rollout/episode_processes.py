@@ -30,7 +30,7 @@ from rollgym.servers.launch.records import StartError
 from rollgym.store import BlobRef, BlobStore
 from webgym.browser.contract.profile import SessionProfile
 from webgym.episode.interfaces import EpisodeMonitor
-from webgym.episode.unjudged import UnjudgedEpisodes
+from webgym.episode.judging import UnjudgedEpisodes
 from webgym.episode.worker import EpisodeWorker
 from webgym.models.judge_questions import ScreenshotStore
 from webgym.rollout.environment_settings import EnvironmentSettings

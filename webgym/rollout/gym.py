@@ -48,7 +48,7 @@ from rollgym.store import (
 )
 from webgym.browser.contract.commands import InteractionMode
 from webgym.episode.interfaces import Agent, EpisodeSettings
-from webgym.episode.unjudged import UnjudgedEpisodes
+from webgym.episode.judging import UnjudgedEpisodes
 from webgym.episode.worker import END_GRACE_SECONDS, EpisodeWorker
 from webgym.monitor.task_monitor import TaskMonitor
 from webgym.rollout.environment_settings import RETRY_KEYS, EnvironmentSettings

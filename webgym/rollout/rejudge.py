@@ -42,9 +42,8 @@ from rollgym.store import (
     read_tasks,
     settings_identity,
 )
-from webgym.episode.judging import completed, counting_judge_calls, judge
+from webgym.episode.judging import UnjudgedEpisodes, completed, counting_judge_calls, judge
 from webgym.episode.log import PhaseTimes
-from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.models.evaluator import EVALUATION_TIMEOUT, Evaluator
 from webgym.models.judge_settings import JudgeSettings
 from webgym.rollout.iteration import (

@@ -16,8 +16,7 @@ from rollgym.engine import ExitStatus
 from rollgym.records import Attempt, Failed, Failure, Omitted, RolloutError, Row
 from rollgym.records.decoding import JsonDecoder
 from rollgym.store import journal_paths, read_records
-from webgym.episode.judging import counting_judge_calls, judge
-from webgym.episode.unjudged import WHOLE_ENDINGS
+from webgym.episode.judging import WHOLE_ENDINGS, counting_judge_calls, judge
 from webgym.models.evaluator import Evaluator
 from webgym.rollout.iteration import IterationPaths
 from webgym.rollout.iteration_files import FORMAT_VERSION

@@ -18,10 +18,9 @@ from webgym.sites.broken import BROKEN
 from webgym.sites.captcha import CAPTCHA
 from webgym.sites.encyclopedia.pages import ENCYCLOPEDIA
 from webgym.sites.errors import PageError, SitesError
-from webgym.sites.markup import Markup, Template
 from webgym.sites.sessions import SESSIONS, SiteSessions, complete_response, cookie_of, find_session
 from webgym.sites.shop.routes import SHOP
-from webgym.sites.site import REQUEST_BYTES, StaticFiles, page_response
+from webgym.sites.site import REQUEST_BYTES, Markup, StaticFiles, Template, page_response
 from webgym.sites.slow import SLOW, WAITING, WaitingVisitors
 from webgym.sites.widgets import WIDGETS
 

@@ -18,6 +18,7 @@ import msgspec
 from rollgym.records import NO_USAGE, ModelUse, Usage
 from rollgym.records.version import TurnVersion
 from rollgym.rollouts.token_rows import RolloutTokens, rollout_tokens
+from rollgym.viewer.documents.conversation import version_words, with_turn_versions
 from rollgym.viewer.documents.sections import (
     MODELS_TITLE,
     meaning_of,
@@ -25,7 +26,6 @@ from rollgym.viewer.documents.sections import (
 )
 from rollgym.viewer.documents.texts import cut, names_in, value_at
 from rollgym.viewer.documents.token_map import TokenDocument, TokenMap
-from rollgym.viewer.documents.versions import version_words, with_turn_versions
 from rollgym.viewer.summary import RecordSummary
 from rollgym.viewer.values import ABSENT, fields_of, is_present, read, text_of
 from rollgym.viewer.view import (

@@ -28,7 +28,7 @@ from rollgym.records import (
 )
 from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.records.version import turns_by_version
-from rollgym.viewer.documents.versions import with_versions
+from rollgym.viewer.documents.conversation import with_versions
 from rollgym.viewer.formats.facts import cause_of, task_facts
 from rollgym.viewer.source import DocumentContext, FactsOf, RecordFormat, RecordRange
 from rollgym.viewer.summary import (

@@ -1,22 +1,29 @@
-"""Failed tries: how the HTTP response of a model endpoint becomes a typed failure.
+"""Failed tries: how the HTTP response of a model endpoint becomes a typed failure, and retries.
 
-Statuses decide, with four exceptions that the servers in use make necessary: a conversation that
-is too long is recognised by its wording, so is a request that llama.cpp never answers, with its
-status 500, an exhausted quota is reported as a rate limit although
-waiting does not help, and a redirection is not followed, because it would send the request, and
-maybe the key, to an address that is not configured.
+*Failures.* Statuses decide, with four exceptions that the servers in use make necessary: a
+conversation that is too long is recognised by its wording, so is a request that llama.cpp never
+answers, with its status 500, an exhausted quota is reported as a rate limit although waiting does
+not help, and a redirection is not followed, because it would send the request, and maybe the key,
+to an address that is not configured.
+
+*Retries.* Whether a call tries again follows from its failures alone. A rejection because of a rate
+limit counts half in the budget. It cost the endpoint nothing, while giving up costs the whole
+rollout around the call. Where an endpoint is saturated and its queue is full, many calls are
+rejected several times in a row.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 import msgspec
 
+from rollgym.engine import Backoff
 from rollgym.records import (
     TRAITS,
+    DeadlineError,
     ModelAuthError,
     ModelContextError,
     ModelMalformedError,
@@ -30,6 +37,7 @@ from rollgym.records import (
 )
 from rollgym.records.decoding import decode_json
 from rollgym.records.failure import read_seconds
+from rollgym.servers.endpoints.settings import EndpointPoolSettings
 
 MESSAGE_LIMIT = 600
 _BODY_LIMIT = 1 << 16
@@ -88,6 +96,9 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 Redact = Callable[[str], str]
 """Replaces credentials in a text."""
 T = TypeVar("T")
+MALFORMED_RETRIES = 1
+WEIGHT_OF_REJECTION = 0.5
+"""What a failure with a rate limit counts in the budget of retries."""
 
 
 class FailedTry(msgspec.Struct, frozen=True):
@@ -256,3 +267,37 @@ def _phrase(message: str) -> float | None:
         return None
     parts = _PART.findall(found.group(1))
     return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts)
+
+
+def retry_wait(
+    settings: EndpointPoolSettings,
+    failures: Sequence[FailedTry],
+    left: float,
+    seed: int,
+    *,
+    elsewhere: bool,
+) -> float | None:
+    """Seconds until the next try of a call, or None for no further try.
+
+    `left` is the time until the deadline. `elsewhere` says that an endpoint is available that this
+    call has not tried: it is tried at once, also after a failure that concerns one endpoint only.
+    """
+    latest = failures[-1]
+    rejected = sum(failed.error is ModelRateLimitError for failed in failures)
+    spent = len(failures) - rejected * (1 - WEIGHT_OF_REJECTION)
+    malformed = sum(failed.error is ModelMalformedError for failed in failures)
+    if (
+        not (latest.worth_retrying or (latest.local and elsewhere))
+        or latest.error is DeadlineError
+        or spent > settings.max_retries
+        or malformed > MALFORMED_RETRIES
+    ):
+        return None
+    if elsewhere:
+        return 0.0
+    backoff = Backoff(settings.backoff_initial, maximum=settings.backoff_maximum, jitter=1.0)
+    delay = backoff.delay(len(failures), seed)
+    asked = latest.retry_after or 0.0
+    if asked > settings.max_retry_after or max(delay, asked) >= left:
+        return None
+    return delay

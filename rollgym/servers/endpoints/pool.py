@@ -27,8 +27,7 @@ from rollgym.closing import AsyncClosable
 from rollgym.records import DeadlineError, ModelUnavailableError, RolloutError
 from rollgym.servers.context import current_deadline
 from rollgym.servers.endpoints.endpoint import Endpoint, EndpointReport
-from rollgym.servers.endpoints.failures import FailedTry, checked_object
-from rollgym.servers.endpoints.retries import retry_wait
+from rollgym.servers.endpoints.failures import FailedTry, checked_object, retry_wait
 from rollgym.servers.endpoints.settings import EndpointPoolSettings, EndpointSettings
 from rollgym.servers.endpoints.slots import NoSlot, SlotQueue
 from rollgym.servers.endpoints.times import POLICY_VERSION_HEADER, note_queued

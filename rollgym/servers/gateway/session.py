@@ -37,8 +37,7 @@ from rollgym.servers.gateway.conversations import (
     Conversations,
     is_of_assistant,
 )
-from rollgym.servers.gateway.dialects import Dialect
-from rollgym.servers.gateway.parameters import ForcedParameters
+from rollgym.servers.gateway.dialects import Dialect, ForcedParameters
 from rollgym.servers.responses import JsonObject
 from rollgym.servers.tools import RESERVED_NAMES
 

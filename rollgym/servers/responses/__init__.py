@@ -12,7 +12,6 @@ from rollgym.servers.responses.anthropic_dialect import (
     unsent_parameters,
 )
 from rollgym.servers.responses.chat_dialect import chat_completion, responses_request
-from rollgym.servers.responses.chat_form import ChatForm
 from rollgym.servers.responses.events import (
     anthropic_events,
     completion_chunks,
@@ -32,7 +31,7 @@ from rollgym.servers.responses.response import (
     chat_transcript,
 )
 from rollgym.servers.responses.shape import JsonObject
-from rollgym.servers.responses.to_chat import chat_request
+from rollgym.servers.responses.to_chat import ChatForm, chat_request
 
 __all__ = [
     "ChatForm",

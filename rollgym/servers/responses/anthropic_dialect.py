@@ -18,7 +18,6 @@ import msgspec
 
 from rollgym.records import ModelMalformedError, ModelRequestError
 from rollgym.records.decoding import JsonDecoder
-from rollgym.servers.responses.chat_form import MALFORMED_ARGUMENTS
 from rollgym.servers.responses.content import assistant_content, reasoning_item, reasoning_text
 from rollgym.servers.responses.shape import (
     JsonObject,
@@ -35,7 +34,12 @@ from rollgym.servers.responses.shape import (
     get_text,
     shape_errors_as,
 )
-from rollgym.servers.responses.to_chat import Translate, reject, translate_parameters
+from rollgym.servers.responses.to_chat import (
+    MALFORMED_ARGUMENTS,
+    Translate,
+    reject,
+    translate_parameters,
+)
 
 _NONE: Mapping[str, str] = {}
 _OBJECT = JsonDecoder(dict[str, Any])

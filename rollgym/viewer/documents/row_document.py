@@ -18,7 +18,13 @@ from rollgym.records.version import PolicyTurn
 from rollgym.rollouts import rows
 from rollgym.rollouts.rows import PARAMS, own_metadata
 from rollgym.rollouts.token_rows import rollout_tokens
-from rollgym.viewer.documents.conversation import MESSAGES, RowConversation
+from rollgym.viewer.documents.conversation import (
+    MESSAGES,
+    RowConversation,
+    policy_turns,
+    shown_versions,
+    with_turn_versions,
+)
 from rollgym.viewer.documents.images import picture_of
 from rollgym.viewer.documents.sections import (
     failure_of,
@@ -30,7 +36,6 @@ from rollgym.viewer.documents.texts import names_in, value_at
 from rollgym.viewer.documents.timeline import assign_turns, timeline_of
 from rollgym.viewer.documents.token_map import TokenDocument, TokenMap
 from rollgym.viewer.documents.turns import TextMatcher, TurnReader
-from rollgym.viewer.documents.versions import policy_turns, shown_versions, with_turn_versions
 from rollgym.viewer.source import DocumentContext
 from rollgym.viewer.summary import RecordSummary
 from rollgym.viewer.values import (

@@ -15,8 +15,8 @@ from rollgym.records.packing import TokenError, packed_count, unpack_ids, unpack
 from rollgym.records.tokens import TokenTurn
 from rollgym.records.version import UNKNOWN, TurnVersion
 from rollgym.rollouts.token_rows import RolloutTokens
+from rollgym.viewer.documents.conversation import version_words
 from rollgym.viewer.documents.texts import short
-from rollgym.viewer.documents.versions import version_words
 from rollgym.viewer.view import (
     RolloutDocument,
     TokenBranchView,

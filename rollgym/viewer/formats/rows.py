@@ -17,11 +17,10 @@ from rollgym.records.sign import signs_among
 from rollgym.records.version import turns_by_version
 from rollgym.rollouts import rows
 from rollgym.rollouts.signs import signs_in_row
-from rollgym.viewer.documents.conversation import MESSAGES
+from rollgym.viewer.documents.conversation import MESSAGES, policy_turns, with_versions
 from rollgym.viewer.documents.journal_document import JournalDocument
 from rollgym.viewer.documents.row_document import RowDocument
 from rollgym.viewer.documents.sections import FAILURE
-from rollgym.viewer.documents.versions import policy_turns, with_versions
 from rollgym.viewer.formats.facts import (
     DIFFICULTY,
     DOMAIN,

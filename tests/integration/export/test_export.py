@@ -11,10 +11,9 @@ import pytest
 
 from rollgym import read_branches
 from rollgym.export.export import ExportReport, export
-from rollgym.export.filter import parse_filter
+from rollgym.export.filter import Staleness, parse_filter
 from rollgym.export.formats import FORMATS, FormatOptions
 from rollgym.export.source import BadRowsError, ExportError
-from rollgym.export.staleness import Staleness
 from rollgym.records.tokens import ROW_FIELD, TokenLog, TokenSample
 from rollgym.records.version import TURNS_FIELD
 from rollgym.store import Disk, DiskFullError, StorageError, StorageVanishedError

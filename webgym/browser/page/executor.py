@@ -1,8 +1,15 @@
-"""Carries out the commands of the contract in the current tab of a session."""
+"""Carries out the commands of the contract in the current tab of a session.
+
+*The clipboard.* Chromium has one for all of its contexts: what one session copies, another one
+could paste. So the keys for copying, cutting and pasting are not sent to the browser. The selected
+text is read from the page and kept here, and typed when it is pasted. Pages get the events `copy`,
+`cut` and `paste`, but not those of the keys.
+"""
 
 import asyncio
 import base64
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
@@ -10,22 +17,68 @@ from webgym.browser.contract import commands
 from webgym.browser.contract.answers import Observe, regions_of, screenshot_info
 from webgym.browser.contract.errors import CommandError, NavigationError
 from webgym.browser.page.accessibility import accessibility_tree
-from webgym.browser.page.clipboard import SessionClipboard
 from webgym.browser.page.elements import DocumentGoneError
 from webgym.browser.page.files import Uploads
 from webgym.browser.page.gestures import act, drag, slide
-from webgym.browser.page.input import find_keys
+from webgym.browser.page.input import (
+    CONTROL,
+    META,
+    SHIFT,
+    InputDevices,
+    KeyboardKey,
+    find_key,
+    find_keys,
+)
 from webgym.browser.page.observation import PageObserver
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.settle import settle
 from webgym.browser.page.tab import Tab
 from webgym.browser.page.tabs import SessionTabs
 
+LONGEST = 100_000
+Operation = Literal["copy", "cut", "paste"]
+_CHORDS: dict[tuple[int, str], Operation] = {
+    (CONTROL, "c"): "copy",
+    (CONTROL, "insert"): "copy",
+    (CONTROL, "x"): "cut",
+    (SHIFT, "delete"): "cut",
+    (CONTROL, "v"): "paste",
+    (CONTROL | SHIFT, "v"): "paste",
+    (SHIFT, "insert"): "paste",
+}
 ANSWER_SECONDS = 30.0
 """For a server to start its answer."""
 REPLACE_SECONDS = 6.0
 """For the previous page to be replaced after the answer."""
 _BLANK = ("about:blank", "")
+
+
+class SessionClipboard:
+    """What a session has copied."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    async def press(self, keys: list[KeyboardKey], tab: Tab, deadline: float) -> None:
+        """Press keys; copying and pasting is done here."""
+        script, devices = PageScript(tab.world), InputDevices(tab)
+        operation = _operation(keys)
+        if operation is None:
+            await devices.press(keys, deadline)
+        elif operation == "paste":
+            if not (await script.paste_text(self._text, deadline)).handled and self._text:
+                await devices.insert(self._text, deadline)
+        else:
+            copied = await script.copy_selection(operation, deadline)
+            self._text = copied.text[:LONGEST] or self._text
+            if operation == "cut" and copied.text and not copied.handled:
+                await devices.press([find_key("Delete")], deadline)
+
+
+def _operation(keys: list[KeyboardKey]) -> Operation | None:
+    held = sum({CONTROL if key.modifier == META else key.modifier for key in keys})
+    others = [key.key.lower() for key in keys if not key.modifier]
+    return _CHORDS.get((held, others[0])) if len(others) == 1 else None
 
 
 class _HistoryEntry(msgspec.Struct):

@@ -27,7 +27,7 @@ from webgym.sites.booking.cabins import (
     shown,
 )
 from webgym.sites.booking.wizard import ARRIVAL_TIMES, DATES, GUEST_COUNTS, GUESTS, REVIEW, preview
-from webgym.sites.markup import Content, Markup, Template, flag, options
+from webgym.sites.site import Content, Markup, Template, flag, options
 
 REASONS = {
     "plans": "My plans have changed",

@@ -20,7 +20,7 @@ from webgym.sites.booking.cabins import (
     shown,
 )
 from webgym.sites.booking.wizard import ARRIVAL_TIMES, GUEST_COUNTS, STEPS, stay
-from webgym.sites.markup import Content, Markup, Template, options
+from webgym.sites.site import Content, Markup, Template, options
 
 TEMPLATES = Path(__file__).with_name("templates")
 INVALID = Markup(' aria-invalid="true"')

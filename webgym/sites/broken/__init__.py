@@ -11,10 +11,10 @@ from aiohttp import web
 
 from webgym.served import json_response
 from webgym.sites.errors import InvalidInputError, MissingPageError
-from webgym.sites.markup import Template
 from webgym.sites.sessions import PRESSED_KEPT, session_of
 from webgym.sites.site import (
     Site,
+    Template,
     append_bounded,
     page_response,
     read_form,

@@ -6,9 +6,8 @@ from pathlib import Path
 from aiohttp import web
 
 from webgym.served import json_response
-from webgym.sites.markup import Template
 from webgym.sites.sessions import session_of
-from webgym.sites.site import Site, page_response, picture_response
+from webgym.sites.site import Site, Template, page_response, picture_response
 
 MAX_ATTEMPTS = 3
 TILES = 12

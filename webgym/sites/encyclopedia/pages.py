@@ -22,9 +22,17 @@ from webgym.sites.encyclopedia.article import (
     search,
 )
 from webgym.sites.errors import MissingPageError
-from webgym.sites.markup import Content, Markup, Template, rendered
 from webgym.sites.sessions import SEARCHES_KEPT, TITLES_KEPT, session_of
-from webgym.sites.site import Site, append_bounded, page_response, read_query
+from webgym.sites.site import (
+    Content,
+    Markup,
+    Site,
+    Template,
+    append_bounded,
+    page_response,
+    read_query,
+    rendered,
+)
 
 TEMPLATES = Path(__file__).with_name("templates")
 _FRAME = Template.of(TEMPLATES / "frame.html")

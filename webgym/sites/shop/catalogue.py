@@ -11,8 +11,7 @@ from random import Random
 import msgspec
 
 from webgym.sites.errors import MissingPageError
-from webgym.sites.markup import Markup, Template
-from webgym.sites.site import read_choice, read_number
+from webgym.sites.site import Markup, Template, read_choice, read_number
 
 CATEGORIES = {
     "kitchen": "Kitchen",

@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 from yarl import URL
 
-from webgym.sites.markup import Content, Markup, Template, flag, options, rendered
 from webgym.sites.shop.catalogue import (
     ANY_CATEGORY,
     BY_SLUG,
@@ -21,6 +20,7 @@ from webgym.sites.shop.catalogue import (
     search_products,
 )
 from webgym.sites.shop.orders import ShopMessage, ShopState, dollars, item_count
+from webgym.sites.site import Content, Markup, Template, flag, options, rendered
 
 TEMPLATES = Path(__file__).with_name("templates")
 _FRAME = Template.of(TEMPLATES / "frame.html")

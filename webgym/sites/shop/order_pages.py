@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from webgym.sites.markup import Content, Markup, Template, flag, options
 from webgym.sites.shop.catalogue import BY_SLUG
 from webgym.sites.shop.catalogue_pages import TEMPLATES, frame, note
 from webgym.sites.shop.orders import (
@@ -23,6 +22,7 @@ from webgym.sites.shop.orders import (
     dollars,
     price_of,
 )
+from webgym.sites.site import Content, Markup, Template, flag, options
 
 _CART = Template.of(TEMPLATES / "cart.html")
 _CHECKOUT = Template.of(TEMPLATES / "checkout.html")

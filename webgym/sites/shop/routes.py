@@ -8,14 +8,15 @@ from aiohttp import web
 
 from webgym.served import json_response
 from webgym.sites.errors import InvalidInputError, MissingPageError
-from webgym.sites.markup import Markup, Template
 from webgym.sites.sessions import SEARCHES_KEPT, session_of
 from webgym.sites.shop import catalogue_pages, order_pages, orders
 from webgym.sites.shop.catalogue import ProductQuery, drawing, find_product, suggest_products
 from webgym.sites.shop.catalogue_pages import TEMPLATES, frame
 from webgym.sites.shop.orders import QUANTITY, SAVED, DeliveryDetails, ShopMessage, ShopState
 from webgym.sites.site import (
+    Markup,
     Site,
+    Template,
     append_bounded,
     page_response,
     picture_response,

@@ -15,15 +15,18 @@ from aiohttp import web
 
 from webgym.served import json_response
 from webgym.sites.errors import InvalidInputError, PageError
-from webgym.sites.markup import Content, Markup, Template, rendered
 from webgym.sites.sessions import session_of
 from webgym.sites.site import (
+    Content,
+    Markup,
     Site,
+    Template,
     is_email,
     page_response,
     read_form,
     read_number,
     read_query,
+    rendered,
     stream_response,
 )
 

@@ -6,9 +6,8 @@ from aiohttp import web
 
 from webgym.served import json_response
 from webgym.sites.errors import InvalidInputError
-from webgym.sites.markup import Template
 from webgym.sites.sessions import session_of
-from webgym.sites.site import Site, page_response, read_form
+from webgym.sites.site import Site, Template, page_response, read_form
 
 CONTROLS = frozenset(
     (

@@ -43,7 +43,7 @@ from webgym.browser.contract.commands import (
 from webgym.browser.contract.errors import NoSessionError, SessionLostError
 from webgym.episode import judging
 from webgym.episode.interfaces import Decision, EpisodeSettings
-from webgym.episode.unjudged import UnjudgedEpisodes
+from webgym.episode.judging import UnjudgedEpisodes
 from webgym.episode.worker import EpisodeWorker
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.tasks.task import Difficulty

@@ -14,7 +14,7 @@ from webgym.policies import MODEL_NAME as MODEL
 from webgym.policies import server as server_module
 from webgym.policies.scripted import PoliciesError, ScriptedPolicy
 from webgym.policies.server import Latency, PolicyServer, serving
-from webgym.sites.tasks.solutions import ActionKind, RecordedAction, Solution
+from webgym.sites.tasks.task import ActionKind, RecordedAction, Solution
 
 COMPLETIONS = "/v1/chat/completions"
 Answered = tuple[int, dict[str, Any]]

@@ -11,7 +11,7 @@ from rollgym.records import RolloutKey
 from rollgym.store import BlobRef, BlobStore
 from tests.builders import make_run
 from tests.trajectories import trajectory
-from webgym.episode.unjudged import UnjudgedEpisodes
+from webgym.episode.judging import UnjudgedEpisodes
 from webgym.monitor.task_monitor import TaskMonitor
 from webgym.rollout import episode_processes as processes
 

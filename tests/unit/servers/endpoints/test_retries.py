@@ -11,8 +11,7 @@ from rollgym.records import (
     ModelUnavailableError,
 )
 from rollgym.servers.endpoints import EndpointPoolSettings
-from rollgym.servers.endpoints.failures import FailedTry
-from rollgym.servers.endpoints.retries import retry_wait
+from rollgym.servers.endpoints.failures import FailedTry, retry_wait
 from tests.cases import for_each
 
 RULES = EndpointPoolSettings(max_retries=4, backoff_initial=1.0, backoff_maximum=8.0)

@@ -1,7 +1,7 @@
 from typing import Any
 
 from rollgym.store import Manifest
-from rollgym.store.identity import Identity, InputsIdentity
+from rollgym.store.manifest import Identity, InputsIdentity
 from rollgym.viewer.queries.comparison import (
     RunName,
     SettingDifference,

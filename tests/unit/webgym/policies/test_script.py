@@ -28,7 +28,7 @@ from webgym.policies.scripted import (
     ScriptedPolicy,
     load_recordings,
 )
-from webgym.sites.tasks.solutions import ActionKind, RecordedAction, Solution
+from webgym.sites.tasks.task import ActionKind, RecordedAction, Solution
 
 BELOW = ScrollState(below=500)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from webgym.sites.markup import Markup, Template, flag, options, rendered
+from webgym.sites.site import Markup, Template, flag, options, rendered
 
 HOSTILE = """<script>alert('x')</script>" onload="y" {name} &amp;"""
 

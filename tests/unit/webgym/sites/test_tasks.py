@@ -11,8 +11,16 @@ from webgym.sites.errors import SitesError
 from webgym.sites.sessions import SiteSession
 from webgym.sites.shop.catalogue import ProductQuery, search_products
 from webgym.sites.tasks.checks import Says, SaysNumber
-from webgym.sites.tasks.solutions import ActionKind, action_of, load_solutions
-from webgym.sites.tasks.task import SPLITS, SiteTask, load_tasks, start_url, verify
+from webgym.sites.tasks.task import (
+    SPLITS,
+    ActionKind,
+    SiteTask,
+    action_of,
+    load_solutions,
+    load_tasks,
+    start_url,
+    verify,
+)
 
 TASKS = [task for split in SPLITS for task in load_tasks(split)]
 
