@@ -1,6 +1,7 @@
 """Code that users plug in: entry points of packages, and functions that settings name.
 
-Importing it may raise anything, and a function may never return.
+Importing it may raise anything, and a function may never return. Nor may a call of a dead disk, so
+the store waits in a daemon thread, too.
 """
 
 import asyncio
@@ -9,15 +10,17 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
 
-def load_plugin(point: EntryPoint, what: str, error_of: Callable[[str], Exception]) -> Any:
+def load_plugin(point: "EntryPoint", what: str, error_of: Callable[[str], Exception]) -> Any:
     """The object that an entry point names. `what` names it in the message of `error_of`."""
     try:
         return point.load()
@@ -36,12 +39,13 @@ def find_named(name: str) -> Any:
     return resolve_name(name)
 
 
-async def run_in_daemon_thread(work: Callable[[], T], name: str) -> T:
-    """The result of `work` in a new thread, with this context. Raises its errors.
+def start_daemon_thread(
+    work: Callable[[], T], name: str
+) -> tuple[threading.Thread, "asyncio.Future[T]"]:
+    """Run `work` in a new thread, with this context; the thread, and the result or error.
 
-    A function that never returns is abandoned when the caller is cancelled. It delays neither other
-    work nor the end of the process, and uses up no thread of a pool. What is not an Exception, such
-    as SystemExit, becomes a RuntimeError.
+    A function that never returns delays neither other work nor the end of the process, and uses up
+    no thread of a pool. What is not an Exception, such as SystemExit, becomes a RuntimeError.
     """
     loop, context = asyncio.get_running_loop(), copy_context()
     done: asyncio.Future[T] = loop.create_future()
@@ -66,5 +70,11 @@ async def run_in_daemon_thread(work: Callable[[], T], name: str) -> T:
         with suppress(RuntimeError):  # the loop was closed meanwhile
             loop.call_soon_threadsafe(finish, result, caught)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return await done
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return thread, done
+
+
+async def run_in_daemon_thread(work: Callable[[], T], name: str) -> T:
+    """The result of `work` in a new thread. It is abandoned when the caller is cancelled."""
+    return await start_daemon_thread(work, name)[1]

@@ -109,19 +109,17 @@ def read_settings(
     given: object,
     *,
     name: str = "",
-    only: Collection[str] | None = None,
     origin: KeyOrigin = lambda _: "",
 ) -> S:
     """Read a section from a dictionary, a Hydra node or None, which means all defaults.
 
     A section that was read already is returned unchanged. `name` is the key that the section stands
-    at, for messages. `only` allows some of its keys.
-    Raises WebSettingsError with every problem.
+    at, for messages. Raises WebSettingsError with every problem.
     """
     if isinstance(given, section):
         return given
     values = plain_mapping(given, name)
-    found = problems_in(section, values, name=name, only=only, origin=origin)
+    found = problems_in(section, values, name=name, origin=origin)
     if found:
         text = "\n".join(["The settings cannot be used:", *found])
         raise WebSettingsError(text, is_misuse=f"({COMMAND_LINE})" in text)
@@ -210,14 +208,11 @@ def problems_in(
     values: Mapping[str, Any],
     *,
     name: str = "",
-    only: Collection[str] | None = None,
     origin: KeyOrigin = lambda _: "",
 ) -> list[str]:
     """What is wrong with these values: one indented line for each key."""
     root: KeyPath = (name,) if name else ()
-    allowed = section.keys().keys() if only is None else only
-    unknown = [key for key in section.keys().keys() & values.keys() if key not in allowed]
-    errors: dict[KeyPath, list[Any]] = {(key,): [{"type": "extra_forbidden"}] for key in unknown}
+    errors: dict[KeyPath, list[Any]] = {}
     try:
         section.model_validate(_without_missing(values))
     except ValidationError as error:
@@ -232,7 +227,7 @@ def problems_in(
             case "missing":
                 lines.append(f"  {written} is missing: set {written}=…")
             case "extra_forbidden":
-                hint = _similar_key(section, key, root, allowed)
+                hint = _similar_key(section, key, root)
                 lines.append(f"  {written}: unknown key; {hint}{where}")
             case _ if isinstance(first["input"], Mapping) and first["type"] == "value_error":
                 lines.append(f"  {written}: {_expected(found)}{where}")
@@ -274,12 +269,10 @@ def _expected(found: list[Any]) -> str:
     return ", or ".join(dict.fromkeys(text[:1].lower() + text[1:] for text in messages))
 
 
-def _similar_key(
-    section: type[SettingsSection], key: KeyPath, root: KeyPath, allowed: Collection[str]
-) -> str:
+def _similar_key(section: type[SettingsSection], key: KeyPath, root: KeyPath) -> str:
     """Suggest a key with a similar name beside the unknown one, or with the same name elsewhere."""
     *parents, name = key
-    beside = _keys_beside(section, parents) if parents else list(allowed)
+    beside = _keys_beside(section, parents)
     close = nearest(name, beside)
     elsewhere = sorted(each.path for each in keys_of(section) if each.path[-1] == name)
     if close:

@@ -4,11 +4,10 @@ The process that collects has the socket beside its journal, for its own user on
 request is a command (`commands`) as one line of JSON, and so is the answer.
 """
 
-from rollgym.ctl.commands import Command, ControlAnswer
+from rollgym.ctl.commands import ControlAnswer
 from rollgym.ctl.sockets import ControlUnreachableError, ask, control_socket, sockets_of
 
 __all__ = [
-    "Command",
     "ControlAnswer",
     "ControlUnreachableError",
     "ask",

@@ -46,10 +46,6 @@ class Sampler:
         epoch, place = divmod(number, self._rows)
         return place if self._order is Order.SEQUENTIAL else self._shuffled(epoch)[place]
 
-    def epoch(self, number: int) -> int:
-        """The epoch of a group, from 0."""
-        return number // self._rows
-
     def _shuffle(self, epoch: int) -> "array[int]":
         rows = array("Q", range(self._rows))
         Random(derive_seed(self._seed, "epoch", epoch)).shuffle(rows)  # noqa: S311

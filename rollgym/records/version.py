@@ -91,10 +91,6 @@ class PolicyTurn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         """The versions that sampled it, in their order; "" is an unknown one."""
         return tuple(part.version for part in self.parts) or (self.version,)
 
-    @property
-    def is_known(self) -> bool:
-        return all(self.versions)
-
 
 def of_earlier_attempt(turns: Iterable[PolicyTurn]) -> tuple[PolicyTurn, ...]:
     """The turns of a rollout for an attempt that did not play them itself."""

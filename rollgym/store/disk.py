@@ -15,10 +15,12 @@ import os
 import socket
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 from weakref import WeakSet
 
+from rollgym.plugins import start_daemon_thread
 from rollgym.store.errors import RunBusyError, StorageError, storage_error, storage_errors
 
 CLOSE_TIMEOUT = 5.0
@@ -57,29 +59,8 @@ class Disk:
         It uses a daemon thread, because a thread that waits for a dead disk must not delay the
         exit of the process.
         """
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-
-        def finish(error: OSError | None) -> None:
-            if done.cancelled():
-                return
-            if error is None:
-                done.set_result(None)
-            else:
-                done.set_exception(error)
-
-        def work() -> None:
-            caught: OSError | None = None
-            try:
-                self.sync(descriptor)
-            except OSError as error:
-                caught = error
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(finish, caught)
-
-        thread = threading.Thread(target=work, name="rollgym-sync", daemon=True)
         try:
-            thread.start()
+            thread, done = start_daemon_thread(partial(self.sync, descriptor), "rollgym-sync")
         except RuntimeError as error:  # the limit on threads is reached
             raise OSError(errno.EAGAIN, str(error)) from error
         self._syncing = [each for each in self._syncing if each.is_alive()]

@@ -60,6 +60,6 @@ def table(info: ServerInfo) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    up = [node for node in info.nodes if node.healthy]
-    free, capacity = sum(node.available for node in up), sum(node.capacity for node in up)
+    free = info.available
+    capacity = sum(node.capacity for node in info.nodes if node.healthy)
     return [*lines, f"{free} of {capacity} sessions are free; {info.waiting} requests wait"]

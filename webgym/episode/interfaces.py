@@ -92,6 +92,9 @@ class EpisodeFiles(Protocol):
     async def put(self, data: bytes, extension: str = "") -> BlobRef:
         """Store bytes; they are on the disk of the run then. Raises StorageError."""
 
+    async def read(self, ref: BlobRef) -> bytes:
+        """The content of a file. Raises StorageError."""
+
 
 class KeptEpisodes(Protocol):
     """Keeps episodes until they have a verdict, such as `UnjudgedEpisodes`."""
@@ -124,11 +127,8 @@ class WebSession(Protocol):
         Raises BrowserError where the session is lost, BrowserUnavailableError, DeadlineError.
         """
 
-
-class RecordedSession(WebSession, Protocol):
-    """A browser session that is recorded."""
-
-    async def recording(self, kind: RecordingKind) -> bytes: ...
+    async def recording(self, kind: RecordingKind) -> bytes:
+        """A recording that the session's profile asks for. Raises as `step`."""
 
 
 class EpisodeSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,7 +49,6 @@ from webgym.episode.interfaces import (
     EpisodeMonitor,
     EpisodeSettings,
     KeptEpisodes,
-    RecordedSession,
     WebSession,
 )
 from webgym.episode.judging import completed, counting_judge_calls, judge, turns_of
@@ -227,10 +226,9 @@ class EpisodeWorker:
     async def _keep_recordings(self, attempted: "_EpisodeAttempt", session: WebSession) -> None:
         """Store the recordings of a session. One that cannot be fetched is left out."""
         for kind in self._settings.recorded:
-            recorded = cast("RecordedSession", session)
             try:
                 with after_the_deadline(), Limit(RECORDING_SECONDS):
-                    data = await recorded.recording(kind)
+                    data = await session.recording(kind)
             except Exception as error:  # noqa: BLE001 - a recording is for people, not for results
                 _LOGGER.warning("no %s of rollout %s: %s", kind, attempted.name, error)
                 continue

@@ -154,7 +154,7 @@ class Assessor:
         blocking = BlockingResult("not_asked", "every criterion passed")
         if any(finding.verdict != "pass" for finding in criteria.values()):
             blocking = await self.blocking(trajectory)
-        name = f"model:{self._judge.name()}"
+        name = f"model:{self._judge.name}"
         return Evaluation(judge=name, criteria=criteria, blocking=blocking).verdict(choice)
 
     async def blocking(self, trajectory: Trajectory) -> BlockingResult:

@@ -47,7 +47,6 @@ from webgym.models.endpoints import FoundryEndpoint
 Message = Mapping[str, object]
 
 LONGEST_SLOT_WAIT = 1800.0
-NAME_TIMEOUT = 30.0
 LONGEST_COOLDOWN = 5.0
 SHORTEST_PAUSE = 0.2
 MAX_OTHER_ENDPOINTS = 3
@@ -139,15 +138,6 @@ class ChatModel(AsyncClosable):
             queued=waited + times.queued,
             first_token=times.first_token,
             version=merged_version(times.version, answer.version),
-        )
-
-    async def name(self) -> str:
-        """The model's name: the one in the settings, or the one model that the endpoints serve.
-
-        Raises ModelRequestError if they serve none or several, and the errors of a call.
-        """
-        return await self._model_name(
-            self._connect(), asyncio.get_running_loop().time() + NAME_TIMEOUT
         )
 
     def _connect(self) -> "_ModelConnections":

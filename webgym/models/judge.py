@@ -191,8 +191,10 @@ class JudgeModels:
             shared = [model for model in self._models.values() if model.settings == chosen]
             self._models[purpose] = shared[0] if shared else _JudgeModel(chosen)
 
-    def name(self, purpose: Purpose = Purpose.EVALUATION) -> str:
-        return self._models[purpose].settings.model
+    @property
+    def name(self) -> str:
+        """The model that evaluates."""
+        return self._models[Purpose.EVALUATION].settings.model
 
     async def close(self) -> None:
         for model in self._models.values():

@@ -14,7 +14,6 @@ same holds for screenshots.
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -22,6 +21,7 @@ from rollgym.records import VerifierError
 from rollgym.records.failure import shorten
 from rollgym.store import BlobRef, BlobStore, StorageError
 from webgym.browser.contract.answers import PageInfo, Picture
+from webgym.episode.interfaces import EpisodeFiles
 from webgym.models.judge import LONGEST_LINE, Message, Relevance
 from webgym.tasks.task import FactGroup, WebTask
 from webgym.trajectory.plain import SCREENSHOTS
@@ -58,17 +58,10 @@ class ScreenshotChoice(msgspec.Struct, frozen=True):
         return tuple(screenshot.step for screenshot in self.screenshots)
 
 
-class StoredFiles(Protocol):
-    """Files by their content, such as a `BlobStore`."""
-
-    async def read(self, ref: BlobRef) -> bytes:
-        """The content of a file. Raises StorageError."""
-
-
 class ScreenshotStore:
     """The screenshots that are stored under a save path, or in `files`."""
 
-    def __init__(self, save_path: Path, files: StoredFiles | None = None) -> None:
+    def __init__(self, save_path: Path, files: EpisodeFiles | None = None) -> None:
         self._files = files or BlobStore(save_path / SCREENSHOTS)
 
     async def load(self, screenshot: EpisodeScreenshot) -> LoadedScreenshot:

@@ -4,7 +4,7 @@ It has health-aware balancing, bounded retries, concurrency limits, deadlines an
 Model servers use it, and agents that call a model directly.
 """
 
-from rollgym.servers.endpoints.pool import EndpointPool, PoolReport, PoolStream
+from rollgym.servers.endpoints.pool import EndpointPool, PoolStream
 from rollgym.servers.endpoints.settings import (
     ApiKey,
     BaseUrl,
@@ -23,7 +23,6 @@ __all__ = [
     "EndpointSettings",
     "Headers",
     "MaxConcurrency",
-    "PoolReport",
     "PoolStream",
     "endpoint_settings",
 ]

@@ -9,22 +9,18 @@ from rollgym.servers.gguf.process import GgufProcess
 from rollgym.servers.gguf.weights import (
     BUNDLED_MODEL,
     WeightsError,
-    fetch_weights,
     file_digest,
     find_weights,
     gguf_settings,
     provide_weights,
-    require_llama,
 )
 
 __all__ = [
     "BUNDLED_MODEL",
     "GgufProcess",
     "WeightsError",
-    "fetch_weights",
     "file_digest",
     "find_weights",
     "gguf_settings",
     "provide_weights",
-    "require_llama",
 ]

@@ -19,11 +19,7 @@ from rollgym.servers.responses.events import (
     sse,
 )
 from rollgym.servers.responses.from_chat import asks_for_logprobs, response_from_chat
-from rollgym.servers.responses.metadata import (
-    MetadataParameters,
-    metadata_parameters,
-    without_stream,
-)
+from rollgym.servers.responses.metadata import metadata_parameters, without_stream
 from rollgym.servers.responses.response import (
     FunctionCall,
     Response,
@@ -37,7 +33,6 @@ __all__ = [
     "ChatForm",
     "FunctionCall",
     "JsonObject",
-    "MetadataParameters",
     "Response",
     "anthropic_events",
     "anthropic_message",

@@ -25,7 +25,6 @@ def test_the_row_of_a_group_depends_on_seed_and_number_only() -> None:
 def test_rows_in_sequence() -> None:
     sampler = Sampler(3, seed=1, order=Order.SEQUENTIAL)
     assert [sampler.row(number) for number in range(7)] == [0, 1, 2, 0, 1, 2, 0]
-    assert sampler.epoch(6) == 2
 
 
 def test_a_dataset_without_rows_is_refused() -> None:

@@ -160,11 +160,6 @@ class Solution(msgspec.Struct, frozen=True):
     task_id: str
     actions: tuple[RecordedAction, ...]
 
-    @property
-    def answer(self) -> str | None:
-        last = self.actions[-1]
-        return last.value if last.kind is ActionKind.ANSWER else None
-
 
 class _SolutionRow(msgspec.Struct, frozen=True):
     task_id: str

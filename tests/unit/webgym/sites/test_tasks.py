@@ -54,7 +54,8 @@ def test_every_task_has_a_solution_that_ends_with_an_answer() -> None:
     solutions = load_solutions()
     assert set(solutions) == {task.task_id for task in TASKS}
     for solution in solutions.values():
-        assert solution.answer
+        assert solution.actions[-1].kind is ActionKind.ANSWER
+        assert solution.actions[-1].value
         kinds = [action.kind for action in solution.actions]
         assert kinds.count(ActionKind.ANSWER) == 1
 
