@@ -210,6 +210,15 @@ def say_error(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table without a frame."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
 def port_number(text: str) -> int:
     """Reads the option of a port. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdecimal()) or int(text) > HIGHEST_PORT:

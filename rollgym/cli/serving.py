@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NoReturn
 
 import msgspec
 
-from rollgym.cli.process import INTERRUPTED, say, say_error
+from rollgym.cli.process import INTERRUPTED, aligned, say, say_error
 from rollgym.cluster.settings import ClusterSettings, server_places
 from rollgym.engine import done_before, run, stopping_on_signals
 from rollgym.servers.config.loading import Configuration, RunConfig, RunOptions, load_config
@@ -150,7 +150,7 @@ def print_servers(
     if sys.stdout.isatty():
         _draw(titles, rows)
     else:
-        say("\n".join(_aligned([titles, *rows])))
+        say("\n".join(aligned([titles, *rows])))
 
 
 def _rows(record: InstanceRecord, health: Mapping[str, str] | None) -> list[tuple[str, ...]]:
@@ -163,14 +163,6 @@ def _rows(record: InstanceRecord, health: Mapping[str, str] | None) -> list[tupl
         row = (name, str(record.server_type), record.implementation, replica.url, status)
         rows.append(row if health is None else (*row, health.get(replica.url, "")))
     return rows
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def _draw(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -1,8 +1,8 @@
 """Metrics of a run: streaming aggregates over its attempt records."""
 
+from rollgym.metrics.groups import TaskProfile, reward_profile
 from rollgym.metrics.metrics import Metrics
 from rollgym.metrics.pass_at_k import PassAtK
-from rollgym.metrics.profile import TaskProfile, reward_profile
 from rollgym.metrics.summary import Summary
 
 __all__ = [

@@ -12,8 +12,8 @@ from functools import partial
 from typing import cast
 
 from rollgym.plugins import find_named, run_in_daemon_thread
-from rollgym.pool.group_reader import GroupReader
 from rollgym.pool.groups import DeliveredGroup, PoolGroup
+from rollgym.pool.leasing import GroupReader
 from rollgym.pool.settings import GroupFilter
 from rollgym.pool.state import PoolState
 

@@ -31,9 +31,8 @@ from rollgym.engine.work import main_error
 from rollgym.pool.back_pressure import BackPressure, Slots
 from rollgym.pool.delivery_log import DeliveryLog
 from rollgym.pool.filters import Filtering, Filters
-from rollgym.pool.group_reader import GroupReader, InThread, RowOf
 from rollgym.pool.groups import DeliveredGroup, PoolGroup
-from rollgym.pool.leasing import Leasing
+from rollgym.pool.leasing import GroupReader, InThread, Leasing, RowOf
 from rollgym.pool.settings import OnPolicyChange, PoolSettings
 from rollgym.pool.source import GroupDraw, GroupSource
 from rollgym.pool.state import Acknowledgement, PoolState

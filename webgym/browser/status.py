@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from rollgym.cli.process import say, say_error
+from rollgym.cli.process import aligned, say, say_error
 from webgym.browser.contract.answers import ServerInfo
 from webgym.browser.contract.errors import WIRE_ERRORS, ServerUnreachableError
 from webgym.browser.http_client import BrowserHttpClient
@@ -55,11 +55,6 @@ def table(info: ServerInfo) -> list[str]:
         )
         for node in info.nodes
     )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
     free = info.available
     capacity = sum(node.capacity for node in info.nodes if node.healthy)
-    return [*lines, f"{free} of {capacity} sessions are free; {info.waiting} requests wait"]
+    return [*aligned(rows), f"{free} of {capacity} sessions are free; {info.waiting} requests wait"]
