@@ -19,12 +19,12 @@ from rollgym.records.version import UNKNOWN, TurnVersion, body_version
 from rollgym.servers.endpoints.times import VersionFallback, note_fallback, note_first_token
 from rollgym.servers.final_answer import join_thinking
 from rollgym.servers.responses import JsonObject
-from rollgym.servers.responses.content import assistant_content, chat_reasoning
 from rollgym.servers.responses.from_chat import (
     answer_versions,
     chat_token_fields,
     responses_usage,
 )
+from rollgym.servers.responses.messages import assistant_content, chat_reasoning
 from rollgym.servers.responses.shape import (
     ShapeError,
     as_object,

@@ -18,7 +18,7 @@ import msgspec
 
 from rollgym.records import ModelMalformedError, ModelRequestError
 from rollgym.records.decoding import JsonDecoder
-from rollgym.servers.responses.content import assistant_content, reasoning_item, reasoning_text
+from rollgym.servers.responses.messages import assistant_content, reasoning_item, reasoning_text
 from rollgym.servers.responses.shape import (
     JsonObject,
     ShapeError,

@@ -10,7 +10,7 @@ from typing import Any
 
 from rollgym.records import ModelMalformedError, ModelRequestError
 from rollgym.records.tokens import TOKEN_FIELDS
-from rollgym.servers.responses.content import (
+from rollgym.servers.responses.messages import (
     assistant_content,
     chat_reasoning,
     chat_tool_call,

@@ -25,7 +25,7 @@ from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
 from rollgym.records.tokens import LOG_PROBS, PROMPT_IDS, SAMPLED_IDS, TOKEN_FIELDS
 from rollgym.servers.final_answer import split_thinking
-from rollgym.servers.responses.content import chat_reasoning, function_call_item
+from rollgym.servers.responses.messages import chat_reasoning, function_call_item
 from rollgym.servers.responses.shape import (
     JsonObject,
     ShapeError,

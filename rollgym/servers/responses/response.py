@@ -19,7 +19,7 @@ import msgspec
 from rollgym.records import NO_USAGE, Usage
 from rollgym.records.decoding import DEEPEST_ARGUMENTS, JsonDecoder, is_deeper_than
 from rollgym.records.version import TurnVersion, body_version
-from rollgym.servers.responses.content import assistant_content, chat_content, reasoning_text
+from rollgym.servers.responses.messages import assistant_content, chat_content, reasoning_text
 from rollgym.servers.responses.shape import JsonObject, ShapeError, as_object
 
 _ARGUMENTS = JsonDecoder(dict[str, msgspec.Raw])
