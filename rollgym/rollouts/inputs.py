@@ -17,8 +17,8 @@ import msgspec
 
 from rollgym.records import Row, RowError, Task
 from rollgym.rollouts import rows
-from rollgym.rollouts.compact_map import CompactMap
 from rollgym.rollouts.input_file import (
+    CompactMap,
     InputFile,
     InputLine,
     agent_problem,

@@ -20,8 +20,7 @@ import msgspec
 
 from rollgym.records import Row, RowError
 from rollgym.records.decoding import decode_json
-from rollgym.rollouts.compact_map import CompactMap
-from rollgym.rollouts.input_file import InputFile, InputLine, lines_of
+from rollgym.rollouts.input_file import CompactMap, InputFile, InputLine, lines_of
 from rollgym.store import InputsError
 from rollgym.store.errors import storage_error, storage_errors
 from webgym.sites.tasks.task import SiteTask

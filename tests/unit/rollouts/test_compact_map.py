@@ -5,7 +5,7 @@ from collections import defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollgym.rollouts.compact_map import CompactMap, _scrambled
+from rollgym.rollouts.input_file import CompactMap, _scrambled
 
 KEYS = st.one_of(
     st.integers(0, 8),
