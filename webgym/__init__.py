@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from webgym.actions.space import Action, ActionError, Viewport
     from webgym.actions.tool_calls import call_schema, read_action, tool_schema
-    from webgym.browser.contract.answers import Observe, StepAnswer
+    from webgym.browser.contract.answers import Observe
     from webgym.browser.contract.commands import (
         Back,
         ClickCoords,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from webgym.sites.tasks.task import start_url as site_start_url
     from webgym.sites.tasks.task import verify as verify_site_task
     from webgym.tasks.task import WebTask
-    from webgym.trajectory.metrics import RolloutMetrics, calculate_rollout_metrics
+    from webgym.trajectory.metrics import calculate_rollout_metrics
     from webgym.trajectory.plain import from_plain, to_plain
     from webgym.trajectory.records import Trajectory
     from webgym.trajectory.torch_file import read_torch_file
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "webgym.actions.space": "Action ActionError Viewport",
     "webgym.actions.tool_calls": "call_schema read_action tool_schema",
-    "webgym.browser.contract.answers": "Observe StepAnswer",
+    "webgym.browser.contract.answers": "Observe",
     "webgym.browser.contract.commands": (
         "Back ClickCoords ClickId FillCoords FillId Keypress PageDown PageUp SelectOption Sleep "
         "VisitPage"
@@ -82,7 +82,7 @@ _MODULES = {
         "load_site_tasks=load_tasks site_start_url=start_url verify_site_task=verify"
     ),
     "webgym.tasks.task": "WebTask",
-    "webgym.trajectory.metrics": "RolloutMetrics calculate_rollout_metrics",
+    "webgym.trajectory.metrics": "calculate_rollout_metrics",
     "webgym.trajectory.plain": "from_plain to_plain",
     "webgym.trajectory.records": "Trajectory",
     "webgym.trajectory.torch_file": "read_torch_file",
@@ -113,11 +113,9 @@ __all__ = [
     "Observe",
     "PageDown",
     "PageUp",
-    "RolloutMetrics",
     "SelectOption",
     "SessionProfile",
     "Sleep",
-    "StepAnswer",
     "SyncBrowserClient",
     "TaskMonitor",
     "Trajectory",
