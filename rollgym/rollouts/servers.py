@@ -4,7 +4,7 @@ Their descriptions are known before anything starts; they can be called inside `
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ import msgspec
 
 from rollgym.cluster.settings import ClusterSettings, server_places
 from rollgym.servers.client import ServerClient
+from rollgym.servers.config.descriptions import references
 from rollgym.servers.config.instances import ServerInstance
 from rollgym.servers.config.loading import Configuration, RunConfig, RunOptions
 from rollgym.servers.config.plugins import load_server_class
@@ -84,7 +85,7 @@ class CollectionServers:
             server = self._servers.get(name)
             if server is not None and name not in found:
                 found[name] = {server.kind: {server.implementation: server.identity}}
-                wanted += _references(server.settings)
+                wanted += (each for *_, each in references(server.settings, ()))
         return found
 
     def without_own_metrics(self, agents: Iterable[str]) -> list[str]:
@@ -194,15 +195,3 @@ def _describe(server: ServerInstance) -> ServerDescription:
         settings_identity(server.settings, declared, complete=not server.is_external),
         own_metrics,
     )
-
-
-def _references(value: object) -> Iterator[str]:
-    match value:
-        case {"type": str(), "name": str() as name}:
-            yield name
-        case dict():
-            for part in value.values():
-                yield from _references(part)
-        case list():
-            for part in value:
-                yield from _references(part)

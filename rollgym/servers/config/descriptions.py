@@ -268,7 +268,7 @@ def check_references(
 ) -> None:
     """Check every reference. `known` has the kind of every server in the configuration."""
     for instance in instances:
-        for at, kind, name in _references(instance.settings, instance.path):
+        for at, kind, name in references(instance.settings, instance.path):
             where, key = layers.locations.of(at), ".".join(at[3:])
             if kind not in KINDS:
                 problems.add(
@@ -300,16 +300,17 @@ def _close_or_renamed(name: str, known: Mapping[str, str], layers: Layers) -> st
     return f" any more: `_inherit_from` at {place} took it over (`_copy` would keep both)"
 
 
-def _references(value: JsonValue, path: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
+def references(value: JsonValue, path: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
+    """The references to servers inside of a setting: the path, the type and the name of each."""
     match value:
         case {"type": str() as kind, "name": str() as name, **rest} if not rest and _is_kind(kind):
             yield path, kind, name
         case dict():
             for key, part in value.items():
-                yield from _references(part, (*path, key))
+                yield from references(part, (*path, key))
         case list():
             for number, part in enumerate(value):
-                yield from _references(part, (*path, str(number)))
+                yield from references(part, (*path, str(number)))
 
 
 def _is_kind(name: str) -> bool:
