@@ -64,12 +64,19 @@ class _TreeResult(msgspec.Struct, frozen=True):
 _READ_ANSWER = msgspec.json.Decoder(_TreeResult).decode
 
 
+class _FrameNodes(msgspec.Struct, frozen=True):
+    """The nodes of one frame by their ids, and the ids of those that were visited."""
+
+    nodes: Mapping[str, AxNode]
+    visited: set[str]
+
+
 class _TreeVisit(msgspec.Struct, frozen=True):
     node: AxNode
     depth: int
     said: str
     """The text of the nearest line above: text that only repeats it is left out."""
-    tree: Mapping[str, AxNode]
+    frame: _FrameNodes
 
 
 def read_tree(answer: msgspec.Raw | bytes) -> tuple[AxNode, ...]:
@@ -105,28 +112,27 @@ def tree_text(
 def _lines(
     nodes: Sequence[AxNode], marks: Mapping[int, int], frames: Mapping[int, Sequence[AxNode]]
 ) -> Iterator[str]:
-    waiting = _roots(nodes, 0)
-    seen: set[int] = set()
+    waiting, unread = _roots(nodes, 0), dict(frames)
     last = ""
     while waiting:
         visit = waiting.pop()
-        node = visit.node
-        if id(node) in seen:
+        node, frame = visit.node, visit.frame
+        if node.node_id in frame.visited:
             continue
-        seen.add(id(node))
+        frame.visited.add(node.node_id)
         depth, said = visit.depth, visit.said
         mark = marks.get(node.backend_id) if node.backend_id is not None else None
         if _needs_line(node, (said, last), mark):
             yield "  " * depth + _line(node, mark)
             depth += 1
             said = last = node.name.text
-        if node.backend_id is not None and node.backend_id in frames:
-            waiting += _roots(frames[node.backend_id], depth)
+        if node.backend_id is not None and node.backend_id in unread:
+            waiting += _roots(unread.pop(node.backend_id), depth)
         elif node.role.text not in _NO_CHILDREN:
             children = _whole_texts(
-                visit.tree[child] for child in node.child_ids if child in visit.tree
+                frame.nodes[child] for child in node.child_ids if child in frame.nodes
             )
-            waiting += [_TreeVisit(child, depth, said, visit.tree) for child in reversed(children)]
+            waiting += [_TreeVisit(child, depth, said, frame) for child in reversed(children)]
 
 
 def _whole_texts(children: Iterable[AxNode]) -> list[AxNode]:
@@ -152,9 +158,9 @@ def _is_text(node: AxNode) -> bool:
 
 
 def _roots(nodes: Sequence[AxNode], depth: int) -> list[_TreeVisit]:
-    tree = {node.node_id: node for node in nodes}
-    roots = [node for node in nodes if node.parent_id not in tree]
-    return [_TreeVisit(root, depth, "", tree) for root in reversed(roots)]
+    frame = _FrameNodes({node.node_id: node for node in nodes}, set())
+    roots = [node for node in nodes if node.parent_id not in frame.nodes]
+    return [_TreeVisit(root, depth, "", frame) for root in reversed(roots)]
 
 
 def _needs_line(node: AxNode, said: tuple[str, str], mark: int | None) -> bool:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from webgym.browser.page.accessibility import (
@@ -155,6 +155,7 @@ def test_an_empty_tree_is_empty_text() -> None:
     assert tree_text(read()) == ""
 
 
+@example([("StaticText", "0", [0, 0], False), ("button", "", [0], False)])
 @given(
     st.lists(
         st.tuples(
@@ -176,3 +177,14 @@ def test_any_graph_of_nodes_ends_with_a_line_each_at_most(
         )
     )
     assert len(tree_text(nodes).splitlines()) <= len(nodes)
+
+
+def test_joined_texts_are_all_written() -> None:
+    pairs = [(f"{number} left, ", f"{number} right") for number in range(200)]
+    nodes = [node(1, "RootWebArea", "", tuple(range(2, 602, 3)))]
+    for place, (left, right) in enumerate(pairs):
+        first = 2 + 3 * place
+        nodes.append(node(first, "paragraph", "", (first + 1, first + 2)))
+        nodes += [node(first + 1, "StaticText", left), node(first + 2, "StaticText", right)]
+    lines = tree_text(read(*nodes)).splitlines()
+    assert lines[1:] == [f'  text "{left}{right}"' for left, right in pairs]
