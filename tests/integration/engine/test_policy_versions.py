@@ -17,11 +17,13 @@ def test_turns_have_the_versions_that_were_current_while_they_ran(tmp_path: Path
     async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
         clock = asyncio.get_running_loop().time
         began, turns = clock(), []
-        for version in ("7", "8", "8"):  # it changes during the second turn
+        # It changes during the second turn. The engine counts from a moment before `began`: a third
+        # turn that began less than this after the change might have had either version.
+        for version, rest in (("7", 0.0), ("8", 1.0), ("8", 0.0)):
             start = clock() - began
             await asyncio.sleep(0.02)
             control.set_policy_version(version)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(rest)
             turns.append(PolicyTurn(start=start, seconds=clock() - began - start))
         turns.append(PolicyTurn(start=None))
         said = PolicyTurn(start=0.0, seconds=9.0, version="said")
