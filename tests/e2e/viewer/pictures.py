@@ -1,9 +1,10 @@
 """The pictures of the documentation: every view of the viewer, light and dark.
 
-    python -m tests.e2e.viewer.pictures docs/images
+    python -m tests.e2e.viewer.pictures FOLDER
 
+docs/images has those that a page shows.
 They are made from real output: that of the demo, of more of its collections, and of web rollouts
-whose judge is ill. Where that is too small to look like something, the runs are generated: two
+whose judge fails. Where that is too small to look like something, the runs are generated: two
 checkpoints of 80 tasks, and the monitor of a run of 480 rollouts. Paths are relative, so no picture
 has one of this machine.
 """
