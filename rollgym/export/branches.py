@@ -1,4 +1,4 @@
-"""The branches of rollouts: what a trainer reads of exact tokens (`rollgym.records.tokens`).
+"""The branches of rollouts: what a trainer reads of exact tokens (`rollgym.records.branches`).
 
 TRL and verl split the tokens of a branch in two. The *prompt* ends before the first sampled token;
 the rest has a mask that is 1 for what the model sampled and 0 for what tools returned.
@@ -16,8 +16,8 @@ from rollgym.export.filter import Staleness, StalenessFilter
 from rollgym.export.rollouts import open_source
 from rollgym.export.source import RolloutPosition, RolloutSource
 from rollgym.metrics.exact import Moments
+from rollgym.records.branches import Branch
 from rollgym.records.packing import TokenError
-from rollgym.records.tokens import Branch
 from rollgym.rollouts.token_rows import rollout_tokens
 from rollgym.servers.responses import JsonObject
 

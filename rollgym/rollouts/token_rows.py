@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rollgym.records.branches import Branch, branches_of
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.packing import TokenError
 from rollgym.records.tokens import (
@@ -18,12 +19,10 @@ from rollgym.records.tokens import (
     ROW_FIELD,
     SAMPLED_IDS,
     TOKEN_FIELDS,
-    Branch,
     TokenLog,
     TokenSample,
     TokenTurn,
     TurnKind,
-    branches_of,
 )
 from rollgym.records.version import TURNS_FIELD, UNKNOWN, PolicyTurn, TurnVersion, VersionPart
 from rollgym.servers.responses import JsonObject, Response

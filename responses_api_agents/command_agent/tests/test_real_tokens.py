@@ -8,7 +8,8 @@ import pytest
 
 from responses_api_agents.command_agent.tests.stage import Json, on_stage
 from responses_api_models.embedded_model.app import EmbeddedModel, EmbeddedModelConfig
-from rollgym.records.tokens import TokenTurn, branches_of
+from rollgym.records.branches import branches_of
+from rollgym.records.tokens import TokenTurn
 from rollgym.servers.context import working_for
 
 pytestmark = pytest.mark.embedded

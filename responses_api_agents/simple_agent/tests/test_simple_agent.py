@@ -28,7 +28,8 @@ from rollgym.records import (
     TaskError,
     ToolError,
 )
-from rollgym.records.tokens import TokenTurn, branches_of
+from rollgym.records.branches import branches_of
+from rollgym.records.tokens import TokenTurn
 from rollgym.servers import CookieJar, ServerConfig
 from rollgym.servers.config.loading import load_config
 from rollgym.servers.config.plugins import load_server_class, load_settings

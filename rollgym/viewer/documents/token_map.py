@@ -1,7 +1,7 @@
 """The exact tokens of a rollout for the viewer: its branches by their lengths, ids on request.
 
-What a branch is says `rollgym.records.tokens`. There all of its ids are in one list; here a branch
-knows only where the pieces of each turn are, and which other branch its beginning belongs to.
+`rollgym.records.branches` says what a branch is. There all of its ids are in one list; here a
+branch knows only where the pieces of each turn are, and which other branch it begins with.
 Lengths follow from the lengths of the packed texts, so a rollout with millions of tokens is opened
 without unpacking any, and a portion unpacks only the turns that it shows.
 """

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from rollgym.records import ModelUnavailableError, Row
-from rollgym.records.tokens import TokenTurn, branches_of
+from rollgym.records.branches import branches_of
+from rollgym.records.tokens import TokenTurn
 from rollgym.servers import ModelServer, ServerConfig, connect
 from rollgym.servers.gateway import gateway as gateway_module
 from rollgym.servers.gateway.open_sessions import OpenGateway

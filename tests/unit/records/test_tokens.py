@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollgym.records.branches import Branch, SampledRange, branches_of
 from rollgym.records.packing import (
     TokenError,
     as_ids,
@@ -15,14 +16,11 @@ from rollgym.records.packing import (
     unpack_numbers,
 )
 from rollgym.records.tokens import (
-    Branch,
     BreakReason,
-    SampledRange,
     TokenLog,
     TokenSample,
     TokenTurn,
     TurnKind,
-    branches_of,
 )
 from rollgym.records.version import TurnVersion, body_version
 
