@@ -148,7 +148,8 @@ class VllmModel(EndpointModelServer):
     ) -> JsonObject:
         send = partial(self.pool.post_and_read, "/chat/completions", read=read)
         if self.config.gives_tokens:
-            return await self._tokens.completion({**body, **_WITH_TOKENS}, send)
+            body |= _WITH_TOKENS
+            return await self._tokens.completion(body, send)
         return await send(msgspec.json.encode(body))
 
     @property

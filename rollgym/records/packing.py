@@ -11,11 +11,14 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from binascii import b2a_base64
 from collections.abc import Sequence
+from struct import pack
 from typing import Any
 
 ID_CODE = "Q"
 """How an `array` holds ids."""
 ID_SIZE = 8
+_ALIGNED = 3
+"""Ids of so many bytes are four digits of base64 each, so a part of the text is that of a part."""
 
 
 class TokenError(ValueError):
@@ -41,11 +44,16 @@ def pack_each(parts: Sequence["array[int]"]) -> list[str]:
     """Pack several arrays of ids, of which most of the work is done for all at once."""
     whole = array(ID_CODE, b"".join(parts))
     size, data = _narrow(ID_SIZE, _little(whole).tobytes())
+    text = _base64(data) if size == _ALIGNED else ""
+    largest, digit = data[size - 1 :: size], str(size)
     texts, end = list[str](), 0
     for part in parts:
-        start, end = end, end + size * len(part)
-        fewest, narrow = _narrow(size, data[start:end])
-        texts.append(f"{fewest}{_base64(narrow)}" if narrow else "")
+        start, end = end, end + len(part)
+        if text and any(largest[start:end]):
+            texts.append(digit + text[start * 4 : end * 4])
+            continue
+        fewest, own = _narrow(size, data[start * size : end * size])
+        texts.append(f"{fewest}{_base64(own)}" if own else "")
     return texts
 
 
@@ -92,7 +100,7 @@ def pack_numbers(numbers: Sequence[float]) -> str:
     """Pack log probabilities, in single precision where that is exact."""
     if not numbers:
         return ""
-    single = array("f", numbers)
+    single = array("f", pack(f"{len(numbers)}f", *numbers))
     if single.tolist() == (numbers if isinstance(numbers, list) else list(numbers)):
         return "4" + _base64(_little(single))
     return "8" + _base64(_little(array("d", numbers)))

@@ -86,7 +86,6 @@ class TokenTurn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     problem: str = ""
 
 
-_NO_TOKENS = TokenTurn()
 _NO_IDS = array(ID_CODE)
 
 
@@ -132,21 +131,26 @@ class TurnKind(msgspec.Struct, frozen=True):
 PLAIN = TurnKind()
 
 
-class _End(msgspec.Struct, frozen=True, eq=False):
+class _End(msgspec.Struct, eq=False):
     """The last turn of a branch, with all its ids."""
 
     turn: int
-    ids: bytes
+    ids: bytearray
     prompt_length: int
     kind: TurnKind
 
 
-class _NewTurn(msgspec.Struct, frozen=True, eq=False):
+class _NewTurn(msgspec.Struct, eq=False, gc=False):
     """A turn whose ids are not packed yet."""
 
-    turn: TokenTurn
     prompt: "array[int]" = _NO_IDS
     sampled: "array[int]" = _NO_IDS
+    logprobs: str = ""
+    after: int | None = None
+    keep: int | None = None
+    reason: str = ""
+    item: int | None = None
+    problem: str = ""
 
 
 class TokenLog:
@@ -166,7 +170,16 @@ class TokenLog:
         if self._new:
             texts = iter(pack_each([ids for new in self._new for ids in (new.prompt, new.sampled)]))
             self._packed += [
-                msgspec.structs.replace(new.turn, prompt=next(texts), sampled=next(texts))
+                TokenTurn(
+                    prompt=next(texts),
+                    sampled=next(texts),
+                    logprobs=new.logprobs,
+                    after=new.after,
+                    keep=new.keep,
+                    reason=new.reason,
+                    item=new.item,
+                    problem=new.problem,
+                )
                 for new in self._new
             ]
             self._new.clear()
@@ -175,20 +188,22 @@ class TokenLog:
     def skip_to(self, number: int) -> None:
         """Make the next turn the one of this number; those before it have no tokens."""
         while len(self) < number:
-            self._new.append(_NewTurn(_NO_TOKENS))
+            self._new.append(_NewTurn())
 
     def add(self, sample: TokenSample, kind: TurnKind = PLAIN, *, item: int | None = None) -> None:
         """Add a turn. What it shares with earlier ones is left out."""
         if not sample.prompt and not sample.sampled:
-            self._new.append(_NewTurn(TokenTurn(item=item, problem=sample.problem)))
+            self._new.append(_NewTurn(item=item, problem=sample.problem))
             return
         prompt, sampled = as_ids(sample.prompt), as_ids(sample.sampled)
-        read = prompt.tobytes()
-        end, keep, reason = self._longest_prefix(read)
-        turn = TokenTurn(
+        whole = bytearray(prompt)
+        end, keep, reason = self._longest_prefix(whole)
+        turn = _NewTurn(
+            prompt=prompt[keep:],
+            sampled=sampled,
+            logprobs="" if sample.logprobs is None else pack_numbers(sample.logprobs),
             after=end.turn if end else None,
             keep=keep if end and reason else None,
-            logprobs="" if sample.logprobs is None else pack_numbers(sample.logprobs),
             reason=reason,
             item=item,
             problem=sample.problem,
@@ -196,11 +211,35 @@ class TokenLog:
         if end is not None and not reason:
             self._ends.remove(end)
         self._ends = self._ends[1 - MOST_ENDS :]
-        whole = read + sampled.tobytes()
+        whole += sampled
         self._ends.append(_End(len(self), whole, len(prompt), kind))
-        self._new.append(_NewTurn(turn, prompt[keep:], sampled))
+        self._new.append(turn)
 
-    def _longest_prefix(self, prompt: bytes) -> tuple[_End | None, int, str]:
+    def extend(
+        self,
+        prompt: "array[int]",
+        sampled: "array[int]",
+        logprobs: Sequence[float] | None,
+        kind: TurnKind = PLAIN,
+    ) -> None:
+        """Add a turn whose prompt is all ids of the last turn that has some, and then `prompt`."""
+        end, known = self._ends[-1], "" if logprobs is None else pack_numbers(logprobs)
+        turn = _NewTurn(prompt, sampled, known, end.turn)
+        end.turn, end.kind = len(self), kind
+        end.ids += prompt
+        end.prompt_length = len(end.ids) // ID_SIZE
+        end.ids += sampled
+        self._new.append(turn)
+
+    @property
+    def last_prompt(self) -> "array[int]":
+        """The ids of the prompt of the turn that was added last, of those that have ids."""
+        if not self._ends:
+            return _NO_IDS
+        last = self._ends[-1]
+        return array(ID_CODE, last.ids[: last.prompt_length * ID_SIZE])
+
+    def _longest_prefix(self, prompt: bytearray) -> tuple[_End | None, int, str]:
         """The branch that shares the most with a prompt, how many ids, and why not all of them."""
         best, most = None, 0
         for end in reversed(self._ends):
@@ -224,7 +263,7 @@ def _reason(end: _End, kept: int) -> BreakReason:
     return BreakReason.TOOL_CALL if end.kind.tool_calls else BreakReason.TEXT
 
 
-def _common(one: bytes, other: bytes) -> int:
+def _common(one: bytearray, other: bytearray) -> int:
     """The number of ids at the beginning that are the same."""
     low, high = 0, min(len(one), len(other)) // ID_SIZE + 1
     while high - low > 1:

@@ -42,15 +42,8 @@ from rollgym.records import (
 )
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
-from rollgym.records.prompt_ids import PromptReader, decode_besides_prompt
-from rollgym.records.tokens import (
-    PROMPT_IDS,
-    TOKEN_FIELDS,
-    TokenLog,
-    TokenSample,
-    TokenTurn,
-    TurnKind,
-)
+from rollgym.records.token_json import TokenReader, as_json, decode_besides_tokens
+from rollgym.records.tokens import TOKEN_FIELDS, TokenTurn, TurnKind
 from rollgym.records.usage import to_microsecond
 from rollgym.records.version import PolicyTurn, TurnVersion, merged_version
 from rollgym.servers.client import EXCERPT, ServerClient, retry_after
@@ -134,8 +127,7 @@ class Episode:
         self._asked: Mapping[str, Any] = {}
         self._last: Response | None = None
         self._takes_tokens = takes_tokens
-        self._tokens = TokenLog()
-        self._prompts = PromptReader()
+        self._tokens = TokenReader(f"the answer of {model.name}")
         self._token_items: dict[int, JsonObject] = {}
         self._turns: list[_EpisodeTurn] = []
         self._continued: tuple[JsonObject, JsonObject] | None = None
@@ -268,7 +260,7 @@ class Episode:
             msgspec.structs.replace(turn, item=places.get(id(items[number])))
             if number in items
             else turn
-            for number, turn in enumerate(self._tokens.turns)
+            for number, turn in enumerate(self._tokens.log.turns)
         ]
 
     @property
@@ -302,40 +294,21 @@ class Episode:
     def _decoded(self, answer: bytes) -> JsonObject:
         """Raises ValueError."""
         if self._takes_tokens:
-            return decode_besides_prompt(answer, _last_item)
+            return decode_besides_tokens(answer, _last_item, to_read=True)
         return _OBJECT.decode(answer)
 
     def _take_tokens(self, response: Response) -> None:
-        """Move the tokens of a turn from its item to the log."""
-        self._continued, found = None, None
-        for item in response.output:
+        """Move the tokens of a turn from its last item that has some to the log."""
+        self._continued, found = None, False
+        for item in reversed(response.output):
             if _TAKEN.isdisjoint(item):
                 continue
-            continues = None
-            if item.pop(TAKES_TOKENS, False):
-                continues = item, {name: item[name] for name in TOKEN_FIELDS if name in item}
-            prompt = item.get(PROMPT_IDS)
-            if isinstance(prompt, msgspec.Raw):
-                item[PROMPT_IDS] = self._read_prompt(prompt)
-            sample = TokenSample.of(item)
-            if sample is not None:
-                found, self._continued = (sample, item), continues
-            for name in TOKEN_FIELDS:
-                item.pop(name, None)
-        if found is None:
-            return
-        number = len(self._turns) - 1
-        self._tokens.skip_to(number)
-        self._tokens.add(found[0], _kind(response))
-        self._token_items[number] = found[1]
-
-    def _read_prompt(self, prompt: msgspec.Raw) -> object:
-        try:
-            return self._prompts.read(prompt)
-        except msgspec.DecodeError as error:
-            raise ModelMalformedError(
-                f"{PROMPT_IDS} in the answer of {self._model.name} is not JSON: {error}"
-            ) from error
+            continues = item.pop(TAKES_TOKENS, False)
+            fields = {name: item.pop(name) for name in TOKEN_FIELDS if name in item}
+            number = len(self._turns) - 1
+            if not found and (found := self._tokens.read(number, fields, _kind(response))):
+                self._token_items[number] = item
+                self._continued = (item, _for_request(fields)) if continues else None
 
     def _read_text_call(self, response: Response, params: Mapping[str, Any]) -> None:
         """Make a call of a turn that has none, if its text ends with one of a known tool."""
@@ -476,6 +449,14 @@ def _last_text(item: JsonObject) -> str:
 def _kind(response: Response) -> TurnKind:
     kinds = [item.get("type") for item in response.output]
     return TurnKind("reasoning" in kinds, "function_call" in kinds)
+
+
+def _for_request(fields: JsonObject) -> JsonObject:
+    """The tokens of a turn with arrays that are still JSON for a further request."""
+    return {
+        name: as_json(given) if isinstance(given, bytes) else given
+        for name, given in fields.items()
+    }
 
 
 def _with_tokens(items: object, item: JsonObject, fields: JsonObject) -> object:

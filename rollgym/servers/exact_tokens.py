@@ -24,7 +24,7 @@ import msgspec
 
 from rollgym.records import ModelMalformedError, ModelRequestError
 from rollgym.records.decoding import JsonDecoder
-from rollgym.records.prompt_ids import decode_besides_prompt
+from rollgym.records.token_json import decode_besides_tokens
 from rollgym.records.tokens import PROMPT_IDS, SAMPLED_IDS
 from rollgym.servers.final_answer import split_thinking
 from rollgym.servers.responses import JsonObject
@@ -35,6 +35,7 @@ _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _ROOT = "/.."
 """Both servers have these routes beside `/v1`."""
 _FOR_TEMPLATE = ("messages", "tools", "chat_template_kwargs", "model")
+_ASKED: JsonObject = {"return_token_ids": True, "logprobs": True}
 _VERBOSE = {"verbose": True, "return_tokens": True}
 """Asks llama.cpp for the text of the prompt and for all sampled ids."""
 _CHAT_ONLY = frozenset(
@@ -63,8 +64,9 @@ class ExactTokens:
         What the request says of log probabilities holds. Raises the model errors of
         `rollgym.records`.
         """
-        asked = await self._with_tokens(request, deadline)
-        if self._is_llama_cpp:
+        llama_cpp = await self._has_llama_cpp(deadline)
+        asked = _with_tokens(request, llama_cpp=llama_cpp)
+        if llama_cpp:
             return msgspec.json.encode(await self._ask_llama_cpp(asked, deadline))
         return await self._post("/chat/completions", asked, deadline)
 
@@ -72,19 +74,13 @@ class ExactTokens:
         self, request: Mapping[str, Any], send: Callable[[bytes], Awaitable[JsonObject]]
     ) -> JsonObject:
         """The same answer, decoded; `send` sends the request to a server that is not llama.cpp."""
-        asked = await self._with_tokens(request, None)
-        if self._is_llama_cpp:
+        llama_cpp = self._is_llama_cpp
+        if llama_cpp is None:
+            llama_cpp = await self._has_llama_cpp(None)
+        asked = _with_tokens(request, llama_cpp=llama_cpp)
+        if llama_cpp:
             return await self._ask_llama_cpp(asked, None)
         return await send(msgspec.json.encode(asked))
-
-    async def _with_tokens(self, request: Mapping[str, Any], deadline: float | None) -> JsonObject:
-        if self._is_llama_cpp is None:
-            await self._has_llama_cpp(deadline)
-        fewest = 1 if self._is_llama_cpp else 0
-        asked: JsonObject = {"return_token_ids": True, "logprobs": True, **request}
-        if asked["logprobs"]:
-            asked["top_logprobs"] = max(fewest, _alternatives(request))
-        return asked | _VERBOSE if self._is_llama_cpp else asked
 
     async def _ask_llama_cpp(self, asked: JsonObject, deadline: float | None) -> JsonObject:
         completion = _OBJECT.decode(await self._post("/chat/completions", asked, deadline))
@@ -192,6 +188,13 @@ class ExactTokens:
         return await self._pool.post(path, msgspec.json.encode(body), deadline=deadline)
 
 
+def _with_tokens(request: Mapping[str, Any], *, llama_cpp: bool) -> JsonObject:
+    asked = {**_ASKED, **request}
+    if asked["logprobs"]:
+        asked["top_logprobs"] = _alternatives(request) or int(llama_cpp)
+    return asked | _VERBOSE if llama_cpp else asked
+
+
 def completion_reader(*, whole: bool) -> Callable[[bytes], JsonObject]:
     """Decodes a chat completion. The ids of the prompt, thousands of numbers, stay undecoded, and
     are checked by who reads them.
@@ -203,11 +206,11 @@ def completion_reader(*, whole: bool) -> Callable[[bytes], JsonObject]:
 
 
 def _read_whole(answer: bytes) -> JsonObject:
-    return decode_besides_prompt(answer, _itself)
+    return decode_besides_tokens(answer, _itself)
 
 
 def _read_for_response(answer: bytes) -> JsonObject:
-    return decode_besides_prompt(answer, _itself, READ_OF_CHAT)
+    return decode_besides_tokens(answer, _itself, READ_OF_CHAT)
 
 
 def _itself(completion: JsonObject) -> JsonObject:
@@ -311,8 +314,8 @@ def last_tokens(items: object) -> list[int]:
 
 def require_tokens(item: JsonObject) -> None:
     """Raise ModelMalformedError if an item has no tokens, because training needs them."""
-    missing = [name for name in (PROMPT_IDS, SAMPLED_IDS) if name not in item]
-    if missing:
+    if PROMPT_IDS not in item or SAMPLED_IDS not in item:
+        missing = [name for name in (PROMPT_IDS, SAMPLED_IDS) if name not in item]
         raise ModelMalformedError(
             f"the model server did not return {' and '.join(missing)}, which "
             "return_token_id_information asks for; use llama.cpp, or a version of vLLM or SGLang "

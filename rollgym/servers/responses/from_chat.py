@@ -44,7 +44,7 @@ from rollgym.servers.responses.shape import (
 from rollgym.servers.responses.to_chat import LOGPROBS
 
 _NULL = msgspec.Raw(b"null")
-_NOTHING = (None, _NULL)
+_TOKEN_NAMES = frozenset(TOKEN_FIELDS)
 
 
 class _SampledToken(msgspec.Struct, gc=False):
@@ -263,15 +263,17 @@ def _echo(params: JsonObject) -> JsonObject:
 def chat_token_fields(completion: JsonObject, choice: JsonObject) -> JsonObject:
     """The tokens of a chat completion as fields of an output item, as the server gave them."""
     message = get_object(choice, "message")
-    fields = {name: message[name] for name in TOKEN_FIELDS if message.get(name) is not None}
+    fields: JsonObject = {}
+    if not _TOKEN_NAMES.isdisjoint(message):
+        fields = {name: message[name] for name in TOKEN_FIELDS if message.get(name) is not None}
+    prompt, sampled = completion.get("prompt_token_ids"), choice.get("token_ids")
+    if prompt is None:
+        prompt = choice.get("prompt_token_ids")
+    if prompt is not None:
+        fields.setdefault(PROMPT_IDS, prompt)
+    if sampled is not None and sampled != _NULL:
+        fields.setdefault(SAMPLED_IDS, sampled)
     entries = _log_probs(choice)
-    for source, name, field in (
-        (completion, "prompt_token_ids", PROMPT_IDS),
-        (choice, "prompt_token_ids", PROMPT_IDS),
-        (choice, "token_ids", SAMPLED_IDS),
-    ):
-        if source.get(name) not in _NOTHING:
-            fields.setdefault(field, source[name])
     if entries is not None:
         try:
             if isinstance(entries, list) and entries and isinstance(entries[0], _SampledToken):
