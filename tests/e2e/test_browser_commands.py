@@ -153,6 +153,21 @@ OPENERS = (
 )
 
 
+def test_a_new_tab_that_gets_no_page_is_closed_again(browser: Server) -> None:
+    async def nothing(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(status=204)
+
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages["/nothing"] = nothing
+        for address in ("/nothing", "mailto:ann@example.org", "javascript:void(0)"):
+            await visitor.show(f"<title>Old</title><a href='{address}' target=_blank>Open</a>")
+            answer = await visitor.click("Open")
+            assert (answer.page.title, answer.page.tabs, answer.settled) == ("Old", 1, True)
+            assert "new_tab" not in kinds(answer)
+
+    browser.browse(scenario)
+
+
 def test_a_new_tab_is_followed_and_back_returns(browser: Server) -> None:
     def opening(number: int, opener: str) -> Scenario:
         async def scenario(visitor: Visitor) -> None:

@@ -239,6 +239,8 @@ class ChromiumSession:
         soon = min(deadline, asyncio.get_running_loop().time() + SETTLE_LIMIT)
         settled = await settle(lambda: self._tabs.current, soon)
         await self._recovery.check_request_tab()
+        if self._tabs.discard_empty():
+            settled = await settle(lambda: self._tabs.current, soon) and settled
         await self._tabs.downloads.wait(deadline)
         return settled
 

@@ -130,6 +130,12 @@ class Tab:
         """Whether it has crashed or was closed."""
         return self.crashed or self.closed
 
+    @property
+    def got_no_page(self) -> bool:
+        """Whether its first navigation has ended without a document, or was given up."""
+        activity = self.activity
+        return activity.document == 0 and (activity.was_given_up or not activity.is_navigating)
+
     def start(self) -> None:
         """Set the tab up and let it run; Chromium held it until now."""
         self._connection.listen(self.session, self.handle_event)
@@ -176,6 +182,10 @@ class Tab:
     def give_up_navigation(self) -> None:
         """Stay on the current page, because the next one did not arrive in time."""
         self.stop_loading()
+        if not self.activity.document:
+            self.activity.give_up()
+            self._report(Incident("limit", "the page of a new tab did not arrive in time"))
+            return
         where = self.activity.main.url[:TEXT_LIMIT]
         self._report(
             Incident("limit", f"the next page did not arrive in time; the tab stays at {where}")

@@ -168,6 +168,17 @@ class SessionTabs:
         if not tab.closed:
             self.close(tab)
 
+    def discard_empty(self) -> bool:
+        """Discard new tabs that got no page: their address is a download, or has no content.
+
+        Chromium never paints such a tab. Returns whether there were any.
+        """
+        empty = [tab for tab in self._new if tab.got_no_page]
+        for tab in empty:
+            self._new.remove(tab)
+            self.discard(tab)
+        return bool(empty)
+
     def wake(self) -> None:
         """Wake up all callers that wait for a change of a tab."""
         for tab in self._tabs:
