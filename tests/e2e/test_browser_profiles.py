@@ -207,12 +207,15 @@ def test_downloads_are_files_of_their_step_where_the_profile_keeps_them(browser:
         return web.Response(body=b"pear,3\n", headers=named)
 
     async def scenario(visitor: Visitor) -> None:
-        page = '<a href="/file">Save</a><iframe src="/frame" height="90"></iframe>'
+        page = (
+            '<a href="/file">Save</a> <a href="/file" target="_blank">Beside</a>'
+            '<iframe src="/frame" height="90"></iframe>'
+        )
         frame = '<a href="/file">Inner</a>'
         visitor.site.pages |= {"/": page, "/frame": frame, "/file": answer}
         async with visitor.another(SessionProfile(downloads=True)) as other:
             await other.visit()
-            for name in ("Save", "Inner"):
+            for name in ("Save", "Inner", "Beside"):
                 saved = await other.click(name)
                 (file,) = saved.downloads
                 assert file.name.endswith("pears.csv")
@@ -224,9 +227,13 @@ def test_downloads_are_files_of_their_step_where_the_profile_keeps_them(browser:
             assert visited.error is None
             assert len(visited.downloads) == 1
         await visitor.visit()
-        refused = await visitor.click("Save")
-        assert refused.downloads == ()
-        assert "refused" in refused.incidents[0].detail
+        for name in ("Save", "Inner", "Beside"):
+            refused = await visitor.click(name)
+            assert refused.downloads == ()
+            assert [each.detail for each in refused.incidents] == [
+                f"refused: {visitor.site.url}/file"
+            ]
+            assert (refused.page.tabs, refused.settled) == (1, True)
 
     browser.browse(scenario)
 

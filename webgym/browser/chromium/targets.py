@@ -44,12 +44,8 @@ class ContextListener(Protocol):
     def download_folder(self) -> Path | None:
         """Where downloads are kept; None: they are refused."""
 
-    def download_began(self, download: "Download") -> None: ...
-
-    def download_progressed(self, guid: str, received: float, state: str) -> None: ...
-
-    def has_download(self, guid: str) -> bool:
-        """Whether this file was downloaded here."""
+    def download_progressed(self, guid: str, received: float, state: str) -> None:
+        """Called for the downloads of all contexts."""
 
     def identity(self, usual: Mapping[str, object] | None) -> Mapping[str, object] | None:
         """The browser identity of this context, for the usual one."""
@@ -64,15 +60,6 @@ class _Detached(msgspec.Struct, rename="camel"):
     session_id: str
 
 
-class Download(msgspec.Struct, frozen=True, rename="camel"):
-    """A download that a page began. Chromium names its file by the `guid`."""
-
-    frame_id: str
-    url: str
-    guid: str = ""
-    suggested_filename: str = ""
-
-
 class _DownloadProgress(msgspec.Struct, rename="camel"):
     guid: str
     received_bytes: float = 0
@@ -85,9 +72,7 @@ class _CreatedContext(msgspec.Struct, rename="camel"):
 
 _READ_ATTACHED = msgspec.json.Decoder(_Attached).decode
 _READ_DETACHED = msgspec.json.Decoder(_Detached).decode
-_READ_DOWNLOAD = msgspec.json.Decoder(Download).decode
 _READ_PROGRESS = msgspec.json.Decoder(_DownloadProgress).decode
-MOST_DOWNLOADS = 1000
 
 
 class Targets:
@@ -102,8 +87,6 @@ class Targets:
         self._identity = identity
         self._contexts: dict[str, ContextListener] = {}
         self._tabs: dict[str, TargetInfo] = {}
-        self._downloads: dict[str, Download] = {}
-        """Downloads whose owner is unknown."""
 
     async def start(self, deadline: float) -> None:
         """Start to attach. Raises what `DevToolsConnection.call` raises."""
@@ -164,10 +147,12 @@ class Targets:
                 self._attached(_READ_ATTACHED(params))
             case "Target.detachedFromTarget":
                 self._detached(_READ_DETACHED(params).session_id)
-            case "Browser.downloadWillBegin":
-                self._download_began(_READ_DOWNLOAD(params))
             case "Browser.downloadProgress":
-                self._download_progressed(_READ_PROGRESS(params))
+                progress = _READ_PROGRESS(params)
+                for owner in self._contexts.values():
+                    owner.download_progressed(
+                        progress.guid, progress.received_bytes, progress.state
+                    )
 
     def _attached(self, attached: _Attached) -> None:
         target, session = attached.target_info, attached.session_id
@@ -193,28 +178,3 @@ class Targets:
         owner = self._contexts.get(tab.browser_context_id) if tab else None
         if owner is not None:
             owner.tab_detached(session)
-
-    def _download_began(self, download: Download) -> None:
-        """The main frame of a tab has the id of the tab; the owner of other frames is unknown.
-
-        Their downloads are found by their file, when it is complete.
-        """
-        self._downloads[download.guid] = download
-        if len(self._downloads) > MOST_DOWNLOADS:
-            del self._downloads[next(iter(self._downloads))]
-        for tab in self._tabs.values():
-            owner = self._contexts.get(tab.browser_context_id)
-            if tab.target_id == download.frame_id and owner is not None:
-                del self._downloads[download.guid]
-                owner.download_began(download)
-                return
-
-    def _download_progressed(self, progress: _DownloadProgress) -> None:
-        if progress.state == "completed" and progress.guid in self._downloads:
-            download = self._downloads.pop(progress.guid)
-            for owner in self._contexts.values():
-                if owner.has_download(progress.guid):
-                    owner.download_began(download)
-                    break
-        for owner in self._contexts.values():
-            owner.download_progressed(progress.guid, progress.received_bytes, progress.state)

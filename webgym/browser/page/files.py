@@ -18,13 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from webgym.browser.chromium.profile import ProfileFolder
-from webgym.browser.chromium.targets import Download
 from webgym.browser.contract.answers import DownloadedFile, Incident
 from webgym.browser.contract.commands import UploadCoords, UploadFile, UploadId
 from webgym.browser.contract.errors import CommandError
 from webgym.browser.page.input import InputDevices, check_in_view
 from webgym.browser.page.script import PageScript
-from webgym.browser.page.tab import FileField, Tab
+from webgym.browser.page.tab import Download, FileField, Tab
 
 LARGEST_FILE = 16 * 2**20
 MOST_FILES = 20
@@ -62,10 +61,6 @@ class Downloads:
             self._cancel(download.guid)
         else:
             self._running[download.guid] = download
-
-    def has(self, guid: str) -> bool:
-        """Whether this file is in the folder of this session."""
-        return self.folder is not None and (self.folder / guid).is_file()
 
     def progressed(self, guid: str, received: float, state: str) -> None:
         download = self._running.get(guid)

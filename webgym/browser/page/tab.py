@@ -60,6 +60,14 @@ class _Dragged(msgspec.Struct):
     data: msgspec.Raw
 
 
+class Download(msgspec.Struct, frozen=True, rename="camel"):
+    """A download that the page or a frame in it began. Chromium names its file by the `guid`."""
+
+    url: str
+    guid: str = ""
+    suggested_filename: str = ""
+
+
 class FileField(msgspec.Struct, rename="camel", frozen=True):
     """A field for files. `mode` is `selectSingle` or `selectMultiple`."""
 
@@ -68,6 +76,7 @@ class FileField(msgspec.Struct, rename="camel", frozen=True):
 
 
 _READ_DRAGGED = msgspec.json.Decoder(_Dragged).decode
+_READ_DOWNLOAD = msgspec.json.Decoder(Download).decode
 _READ_FILE_FIELD = msgspec.json.Decoder(FileField).decode
 _READ_DIALOG = msgspec.json.Decoder(_Dialog).decode
 
@@ -104,6 +113,7 @@ class Tab:
         self.keeps_downloads = profile.downloads
         self.listener: Callable[[str, msgspec.Raw], None] | None = None
         """Gets all events of the tab, for a recording."""
+        self.on_download: Callable[[Download], None] | None = None
         self._connection = connection
         self._report = report
         self._profile = profile
@@ -120,6 +130,7 @@ class Tab:
             "Inspector.targetCrashed": self._crash,
             "Input.dragIntercepted": self._drag_intercepted,
             "Page.fileChooserOpened": self._file_chooser_opened,
+            "Page.downloadWillBegin": self._download_began,
             **self.workers.handlers,
         }
         if self._authentication is not None:
@@ -244,6 +255,10 @@ class Tab:
     def _file_chooser_opened(self, params: msgspec.Raw) -> None:
         self.file_field = _READ_FILE_FIELD(params)
         self.activity.wake()
+
+    def _download_began(self, params: msgspec.Raw) -> None:
+        if self.on_download is not None:
+            self.on_download(_READ_DOWNLOAD(params))
 
     def _window_opened(self, params: msgspec.Raw) -> None:
         self.windows += 1

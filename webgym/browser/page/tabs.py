@@ -19,7 +19,7 @@ import msgspec
 
 from rollgym.servers.limit import Limit
 from webgym.browser.chromium.connection import CallError
-from webgym.browser.chromium.targets import Download, TargetInfo, Targets
+from webgym.browser.chromium.targets import TargetInfo, Targets
 from webgym.browser.contract.answers import Incident, OpenTab
 from webgym.browser.contract.errors import (
     CommandError,
@@ -196,6 +196,7 @@ class SessionTabs:
         self._opened += 1
         tab.number = self._opened
         tab.listener = self.listener
+        tab.on_download = self.downloads.began
         self._tabs.append(tab)
         tab.start()
         if not self._opening:
@@ -226,14 +227,8 @@ class SessionTabs:
     def download_folder(self) -> Path | None:
         return self.downloads.folder
 
-    def download_began(self, download: Download) -> None:
-        self.downloads.began(download)
-
     def download_progressed(self, guid: str, received: float, state: str) -> None:
         self.downloads.progressed(guid, received, state)
-
-    def has_download(self, guid: str) -> bool:
-        return self.downloads.has(guid)
 
     def _cancel_download(self, guid: str) -> None:
         params = {"guid": guid, "browserContextId": self._context}

@@ -13,7 +13,7 @@ from rollgym.engine import run as run_loop
 from tests.cases import for_each
 from webgym.browser.chromium import connection as connection_module
 from webgym.browser.chromium.connection import DevToolsConnection
-from webgym.browser.chromium.targets import Download, TargetInfo, Targets
+from webgym.browser.chromium.targets import TargetInfo, Targets
 
 PATIENCE = 60.0
 
@@ -126,12 +126,7 @@ class Nobody:
 
     download_folder = None
 
-    def download_began(self, download: Download) -> None: ...
-
     def download_progressed(self, guid: str, received: float, state: str) -> None: ...
-
-    def has_download(self, guid: str) -> bool:
-        return False
 
     def identity(self, usual: Mapping[str, object] | None) -> Mapping[str, object] | None: ...
 

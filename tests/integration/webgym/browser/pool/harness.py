@@ -11,7 +11,7 @@ import msgspec
 from rollgym.servers.limit import Limit
 from webgym.browser.chromium.connection import ConnectionClosedError
 from webgym.browser.chromium.executable import Browser, find_browser
-from webgym.browser.chromium.targets import Download, TargetInfo, Targets
+from webgym.browser.chromium.targets import TargetInfo, Targets
 from webgym.browser.contract.profile import SessionProfile, UpstreamProxy
 from webgym.browser.guard.guard import NetworkGuard
 from webgym.browser.pool.browser import PooledBrowser
@@ -122,12 +122,7 @@ class StandInSession:
 
     download_folder = None
 
-    def download_began(self, download: Download) -> None: ...
-
     def download_progressed(self, guid: str, received: float, state: str) -> None: ...
-
-    def has_download(self, guid: str) -> bool:
-        return False
 
     async def _open(self, deadline: float) -> None:
         self._context = await self._targets.create_context(None, self, deadline)
