@@ -242,8 +242,10 @@ def test_a_session_is_recorded_as_har_and_as_an_animated_picture(browser: Server
     async def scenario(visitor: Visitor) -> None:
         page = "<title>A</title><body style='background:{}'><script>fetch('/data?q=1')</script>"
         visitor.site.pages |= {"/": page.format("red"), "/b": page.format("blue"), "/data": "ok"}
+        visitor.site.pages["/worker.js"] = _worker
+        visitor.site.pages["/work"] = "<script>new Worker('/worker.js')</script>"
         async with visitor.another(SessionProfile(record_har=True, record_video=True)) as other:
-            for path in ("/", "/b", "/missing"):
+            for path in ("/", "/b", "/missing", "/work"):
                 await other.visit(path)
                 video = await other.session.recording("video")
             log = msgspec.json.decode(await other.session.recording("har"))["log"]
@@ -259,6 +261,9 @@ def test_a_session_is_recorded_as_har_and_as_an_animated_picture(browser: Server
                     ("/b", 200),
                     ("/data?q=1", 200),
                     ("/missing", 404),
+                    ("/work", 200),
+                    ("/worker.js", 200),
+                    ("/data?q=2", 200),
                 )
             ]
             assert log["entries"][1]["request"]["queryString"] == [{"name": "q", "value": "1"}]
@@ -270,6 +275,10 @@ def test_a_session_is_recorded_as_har_and_as_an_animated_picture(browser: Server
             await visitor.session.recording("har")
 
     browser.browse(scenario)
+
+
+async def _worker(_: web.BaseRequest) -> web.StreamResponse:
+    return web.Response(text="fetch('/data?q=2')", content_type="text/javascript")
 
 
 async def _picture(data: bytes) -> web.StreamResponse:

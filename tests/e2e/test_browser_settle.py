@@ -48,6 +48,13 @@ def late(answer: str | Handler, seconds: float) -> Handler:
     return handle
 
 
+def javascript(text: str) -> Handler:
+    async def handle(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text=text, content_type="text/javascript")
+
+    return handle
+
+
 def seconds_of(answers: list[StepAnswer]) -> float:
     return sum(sum(answer.timings.values()) for answer in answers)
 
@@ -73,6 +80,9 @@ ASKING = {
     " requestAnimationFrame(move)",
     "worker": "new Worker(window.URL.createObjectURL(new Blob(["
     "'setTimeout(() => setTimeout(() => postMessage(1), 300), 300)']))).onmessage = show",
+    "worker-request": "new Worker('/outer.js').onmessage = show",
+    "worker-busy": "new Worker(window.URL.createObjectURL(new Blob(['const end = Date.now() + 600;"
+    " while (Date.now() < end); postMessage(1)']))).onmessage = show",
     "interval": "let left = 40; const on = setInterval(() => {"
     " this.style.height = 20 + left + 'px'; if (!left--) { clearInterval(on); show() } }, 13)",
 }
@@ -86,9 +96,6 @@ def test_what_a_click_asks_for_is_waited_for(browser: Server) -> None:
             await response.write(b"x" * 1000)
             await asyncio.sleep(0.15)
         return response
-
-    async def module(_: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(text="export default 1", content_type="text/javascript")
 
     def asking(name: str, script: str) -> Scenario:
         async def scenario(visitor: Visitor) -> None:
@@ -109,8 +116,10 @@ def test_what_a_click_asks_for_is_waited_for(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         slow: dict[str, str | Handler] = {
             "/slow": late("done", 0.7),
-            "/slow.js": late(module, 0.7),
+            "/slow.js": late(javascript("export default 1"), 0.7),
             "/stream": stream,
+            "/outer.js": javascript("new Worker('/inner.js').onmessage = () => postMessage(1)"),
+            "/inner.js": javascript("fetch('/slow').then(() => postMessage(1))"),
         }
         visitor.site.pages |= slow
         await visitor.at_once({name: asking(name, script) for name, script in ASKING.items()})

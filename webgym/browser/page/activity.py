@@ -284,8 +284,11 @@ class PageActivity:
     def _request_started(self, params: msgspec.Raw) -> None:
         event = _READ_REQUEST(params)
         url = event.request.url
-        # A request without a document is the script of a worker. Its end is not reported here.
-        if event.type in _NOT_AWAITED or not event.loader_id or url.startswith("data:"):
+        if event.type in _NOT_AWAITED or url.startswith("data:"):
+            return
+        # A request without a document is one of a worker, or the script of one. Settling waits for
+        # a worker to start, and the end of other scripts is not reported here.
+        if not event.loader_id and event.type not in _REPEATED:
             return
         what = event.request.what if event.type in _REPEATED else None
         if what is not None and self._is_poll(what):

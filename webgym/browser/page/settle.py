@@ -68,6 +68,7 @@ class _DocumentVisit:
         self._document = tab.activity.document
         self._settle_by = min(deadline, now + REQUEST_LIMIT)
         self._quiet_until = min(deadline, now + QUIET_LIMIT)
+        self._asked_twice = False
 
     def is_same(self, tab: Tab) -> bool:
         return tab is self._tab and tab.activity.document == self._document
@@ -80,6 +81,7 @@ class _DocumentVisit:
         if now() >= deadline:
             return False
         quietness = await _quietness(self._tab, max(deadline, now() + FAIR_TIME))
+        asked = now()
         timers = await self._tab.workers.timers(activity.step_start.age, self._settle_by)
         if not self.is_same(self._tab) or activity.is_navigating:
             return None
@@ -88,6 +90,9 @@ class _DocumentVisit:
         if timers.wait is not None and now() < self._settle_by:
             await activity.changed(min(timers.wait, self._settle_by - now()))
             return None
+        if now() - asked > QUIET and not timers.looped and not self._asked_twice:
+            self._asked_twice = True
+            return None  # a worker was busy, and may have told its page something
         ended = quietness != "busy" or now() >= self._quiet_until
         if ended and not activity.pending_requests():
             return quietness == "quiet" and not activity.has_unfinished

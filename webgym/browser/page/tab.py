@@ -120,7 +120,7 @@ class Tab:
         credentials = profile.http_credentials
         self._authentication = HttpAuthentication(credentials, self.send) if credentials else None
         self.world = IsolatedWorld(self, self.activity)
-        self.workers = TabWorkers(connection, session, self.activity.wake)
+        self.workers = TabWorkers(connection, session, self.activity.wake, self.handle_event)
         self._handlers: dict[str, Callable[[msgspec.Raw], None]] = {
             "Page.javascriptDialogOpening": self._answer_dialog,
             "Page.frameNavigated": self._navigated,

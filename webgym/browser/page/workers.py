@@ -1,10 +1,10 @@
-"""The web workers of a tab, and the timers that are pending in them.
+"""The web workers of a tab, their requests, and the timers that are pending in them.
 
-Chromium attaches to every worker that the page of the tab starts. A new worker first loads its
-script, and stops before it runs it: only then our script that notes timers (`timers`) finds the
-functions to replace. So settling also waits for what a worker will do soon, and then tell its
-page. A worker that is busy with its own scripts does not answer; it is not waited for again.
-Workers that workers start are not attached.
+Chromium attaches to every worker that the page of the tab or one of its workers starts. A new
+worker first loads its script, and stops before it runs it: only then our script that notes timers
+(`timers`) finds the functions to replace. So settling also waits for what a worker will do soon,
+and then tell its page. A worker that is busy with its own scripts for longer does not answer; it
+is asked again when it has answered. Shared workers belong to no tab, and are not waited for.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from secrets import token_hex
 import msgspec
 
 from webgym.browser.chromium.connection import CallError, DevToolsConnection
-from webgym.browser.page.timers import NOTED_TIMERS, ScriptTemplate
+from webgym.browser.page.timers import NOTED_TIMERS, TIMER_BOUND, ScriptTemplate
 
 MAX_WORKERS = 20
 """Workers of one tab whose timers are asked for; pages rarely have more than a few."""
-ANSWERED_WITHIN = 0.3
+ANSWERED_WITHIN = TIMER_BOUND
 STARTS_WITHIN = 2.0
 """For a new worker to load its script."""
 _CHANNEL = token_hex(8)
@@ -48,11 +48,15 @@ _ATTACH: dict[str, object] = {
     "flatten": True,
     "filter": [{"type": "worker"}, {"exclude": True}],
 }
+_KEEP_NO_BODIES: dict[str, object] = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0}
 _BEFORE_SCRIPT: dict[str, object] = {"instrumentation": "beforeScriptExecution"}
 
 
 class WorkerTimers(msgspec.Struct, frozen=True):
-    """The seconds until the last pending timer is due, or None; whether one repeats without end."""
+    """The seconds until the last pending timer is due, or None; whether one repeats without end.
+
+    A worker that did not answer counts like one that does not end.
+    """
 
     wait: float | None = None
     looped: bool = False
@@ -76,15 +80,25 @@ _READ_TIMERS = msgspec.json.Decoder(tuple[float | None, bool]).decode
 
 
 class TabWorkers:
-    """The workers of the tab with this DevTools session. `changed` is called when one starts."""
+    """The workers of the tab with this DevTools session.
+
+    `changed` is called when one starts, `report` with the events of their requests.
+    """
 
     def __init__(
-        self, connection: DevToolsConnection, session: str, changed: Callable[[], None]
+        self,
+        connection: DevToolsConnection,
+        session: str,
+        changed: Callable[[], None],
+        report: Callable[[str, msgspec.Raw], None],
     ) -> None:
         self._connection = connection
         self._session = session
         self._changed = changed
+        self._report = report
         self._workers: dict[str, None] = {}
+        """Those that answer."""
+        self._busy: set[str] = set()
         self._starting: dict[str, float] = {}
         """By when they must have started."""
         self.handlers: dict[str, Callable[[msgspec.Raw], None]] = {
@@ -98,7 +112,7 @@ class TabWorkers:
 
     def close(self) -> None:
         """Forget all workers, because the tab is closed."""
-        for worker in [*self._workers, *self._starting]:
+        for worker in [*self._workers, *self._busy]:
             self._forget(worker)
 
     async def timers(self, age: float, deadline: float) -> WorkerTimers:
@@ -118,34 +132,57 @@ class TabWorkers:
         params: dict[str, object] = {"expression": question, "returnByValue": True}
         try:
             answer = await self._connection.call(
-                "Runtime.evaluate", params, session=worker, deadline=deadline
+                "Runtime.evaluate",
+                params,
+                session=worker,
+                deadline=deadline,
+                late=lambda _: self._answers_again(worker),
             )
             wait, looped = _READ_TIMERS(_READ_EVALUATED(answer).result.value)
-        except (TimeoutError, CallError, msgspec.DecodeError):
-            self._workers.pop(worker, None)
+        except TimeoutError:
+            if worker in self._workers:
+                del self._workers[worker]
+                self._busy.add(worker)
+            return WorkerTimers(looped=True)
+        except (CallError, msgspec.DecodeError):
             return WorkerTimers()
         return WorkerTimers(None if wait is None else wait / 1000, looped)
 
+    def _answers_again(self, worker: str) -> None:
+        if worker in self._busy:
+            self._busy.discard(worker)
+            self._workers[worker] = None
+
     def _attached(self, params: msgspec.Raw) -> None:
         worker = _READ_SESSION(params).session_id
-        if len(self._workers) < MAX_WORKERS:
+        if len(self._workers) + len(self._busy) < MAX_WORKERS:
             self._workers[worker] = None
             self._starting[worker] = asyncio.get_running_loop().time() + STARTS_WITHIN
-            self._connection.listen(worker, lambda method, _: self._prepare(worker, method))
+            self._connection.listen(
+                worker, lambda method, params: self._heard(worker, method, params)
+            )
+            self._connection.send("Network.enable", _KEEP_NO_BODIES, session=worker)
+            self._connection.send("Target.setAutoAttach", _ATTACH, session=worker)
             self._connection.send("Debugger.enable", session=worker)
             self._connection.send(
                 "Debugger.setInstrumentationBreakpoint", _BEFORE_SCRIPT, session=worker
             )
         self._connection.send("Runtime.runIfWaitingForDebugger", session=worker)
 
-    def _prepare(self, worker: str, method: str) -> None:
+    def _heard(self, worker: str, method: str, params: msgspec.Raw) -> None:
+        if method.startswith("Network."):
+            self._report(method, params)
+        elif method in self.handlers:
+            self.handlers[method](params)
+        elif method == "Debugger.paused":
+            self._prepare(worker)
+
+    def _prepare(self, worker: str) -> None:
         """Prepare a worker that has stopped before its script, and let it continue."""
-        if method == "Debugger.paused":
-            self._connection.unlisten(worker)
-            self._connection.send("Runtime.evaluate", {"expression": _NOTES}, session=worker)
-            self._connection.send("Debugger.disable", session=worker)
-            if self._starting.pop(worker, None) is not None:
-                self._changed()
+        self._connection.send("Runtime.evaluate", {"expression": _NOTES}, session=worker)
+        self._connection.send("Debugger.disable", session=worker)
+        if self._starting.pop(worker, None) is not None:
+            self._changed()
 
     def _detached(self, params: msgspec.Raw) -> None:
         self._forget(_READ_SESSION(params).session_id)
@@ -153,4 +190,5 @@ class TabWorkers:
     def _forget(self, worker: str) -> None:
         self._connection.unlisten(worker)
         self._workers.pop(worker, None)
+        self._busy.discard(worker)
         self._starting.pop(worker, None)
