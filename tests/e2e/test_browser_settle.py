@@ -83,6 +83,10 @@ ASKING = {
     "worker-request": "new Worker('/outer.js').onmessage = show",
     "worker-busy": "new Worker(window.URL.createObjectURL(new Blob(['const end = Date.now() + 600;"
     " while (Date.now() < end); postMessage(1)']))).onmessage = show",
+    "poll": "let asked = 0; const on = setInterval(() => {"
+    " if (++asked === 5) { clearInterval(on); show() } }, 100)",
+    "canvas": "const ends = performance.now() + 500, draw = (now) =>"
+    " now < ends ? requestAnimationFrame(draw) : show(); requestAnimationFrame(draw)",
     "interval": "let left = 40; const on = setInterval(() => {"
     " this.style.height = 20 + left + 'px'; if (!left--) { clearInterval(on); show() } }, 13)",
 }

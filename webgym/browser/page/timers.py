@@ -3,13 +3,19 @@
 `NOTED_TIMERS` replaces the functions that set and clear timers, before the page can. It is the
 beginning of the script of a document (`early`) and of that of a worker (`workers`), and defines
 `timersSince`: the number of pending timers that were set since a time or by what began since then,
-when the last of them is due, and whether one of them repeats without end.
+when the last of them is due, and whether one of them repeats without end. Requested frames are
+timers too, because scripts animate with them. A short interval is pending until it is cleared or
+turns out to be a loop; a longer one is a clock, and is not waited for.
 """
 
 from string import Template
 
 TIMER_BOUND = 1.0
 """Timers of at most this many seconds are waited for."""
+INTERVAL_BOUND = 0.25
+"""Intervals of at most this many seconds are waited for."""
+FRAME_BOUND = 0.5
+"""A frame that is later than this does not come: the page is not shown."""
 
 
 class ScriptTemplate(Template):
@@ -80,45 +86,76 @@ NOTED_TIMERS = ScriptTemplate(
     if (chain.first >= since && at - chain.first >= @bound) chain.loop ||= at;
     return chain.loop > 0;
   };
-  replace(globalThis, "setTimeout", (target, self, given) => {
-    const [handler, wait, ...rest] = given;
-    const delay = Number(wait) || 0;
-    if (typeof handler !== "function" || delay > @bound) return apply(target, self, given);
+  // Sets a timer and notes it by its number, which has a prefix for frames. One that is `late` does
+  // not come any more.
+  const noteTimer = (target, self, handler, rest, delay, prefix, late) => {
     const at = now();
     const since = origin ?? at;
-    if (many(chains) > 1000) clear(chains);
     const chain = follow(keyOf(handler, delay), at);
     const run = during(since, handler);
     const number = apply(target, self, [
       function (...values) {
-        drop(pending, number);
+        drop(pending, prefix + number);
         chain.fired = now();
         return apply(run, this, values);
       },
-      delay, ...rest,
+      ...rest,
     ]);
-    set(pending, number, { since, chain, due: at + delay });
+    set(pending, prefix + number, { since, chain, due: at + delay, late });
+    return number;
+  };
+  replace(globalThis, "setTimeout", (target, self, given) => {
+    const [handler, wait, ...rest] = given;
+    const delay = Number(wait) || 0;
+    if (typeof handler !== "function" || delay > @bound) return apply(target, self, given);
+    return noteTimer(target, self, handler, [delay, ...rest], delay, "", Infinity);
+  });
+  replace(globalThis, "requestAnimationFrame", (target, self, given) => {
+    if (typeof given[0] !== "function") return apply(target, self, given);
+    return noteTimer(target, self, given[0], [], 0, "frame", @frame);
+  });
+  replace(globalThis, "setInterval", (target, self, [handler, wait, ...rest]) => {
+    if (typeof handler !== "function") return apply(target, self, [handler, wait, ...rest]);
+    const [at, delay] = [now(), Number(wait) || 0];
+    const since = origin ?? at;
+    const run = during(since, handler);
+    if (delay > @interval) return apply(target, self, [run, wait, ...rest]);
+    const key = keyOf(handler, delay);
+    const timer = { since, chain: follow(key, at), due: at + delay, late: Infinity };
+    const number = apply(target, self, [
+      function (...values) {
+        timer.chain.fired = now();
+        follow(key, timer.chain.fired);
+        timer.due = timer.chain.fired + delay;
+        return apply(run, this, values);
+      },
+      wait, ...rest,
+    ]);
+    set(pending, "" + number, timer);
     return number;
   });
-  for (const name of ["clearTimeout", "clearInterval"]) {
+  for (const [name, prefix] of [
+    ["clearTimeout", ""], ["clearInterval", ""], ["cancelAnimationFrame", "frame"],
+  ]) {
     replace(globalThis, name, (target, self, given) => {
-      drop(pending, given[0]);
+      drop(pending, prefix + given[0]);
       return apply(target, self, given);
     });
   }
-  replace(globalThis, "setInterval", (target, self, [handler, ...rest]) => {
-    const run = typeof handler === "function" ? during(origin ?? now(), handler) : handler;
-    return apply(target, self, [run, ...rest]);
-  });
   const timersSince = (since) => {
     let [count, due, looped] = [0, 0, false];
+    const at = now();
     each(pending, (timer) => {
       const isOlder = timer.chain.from < since && timer.chain.count > 1;
-      if (timer.since < since || isOlder) return;
+      if (timer.since < since || isOlder || at - timer.due > timer.late) return;
       if (isLoop(timer.chain, since)) looped ||= timer.chain.loop >= since;
       else [count, due] = [count + 1, due > timer.due ? due : timer.due];
     });
     return `[${count},${due},${looped}]`;
   };
 """
-).substitute(bound=int(TIMER_BOUND * 1000))
+).substitute(
+    bound=int(TIMER_BOUND * 1000),
+    interval=int(INTERVAL_BOUND * 1000),
+    frame=int(FRAME_BOUND * 1000),
+)

@@ -32,6 +32,7 @@ function quiet(quietMs, limitMs, clockMs, ageMs) {
   for (const root of watchedRoots()) changes.observer.observe(root, WATCHED);
   return new Promise((resolve) => {
     let painted = false;
+    let ending = false;
     const done = (answer) => {
       changes.observer.disconnect();
       resolve(answer);
@@ -50,7 +51,17 @@ function quiet(quietMs, limitMs, clockMs, ageMs) {
         return soon(Math.max(timers.wait, quietMs));
       }
       const animations = runningAnimations(since, left);
-      if (isLoading() || animations.ending) return soon(CHECK_MS);
+      if (isLoading() || animations.ending) {
+        ending = animations.ending;
+        return soon(CHECK_MS);
+      }
+      if (ending) {
+        // The page hears of the end with the next frame, and may do something then.
+        ending = painted = false;
+        changes.last = now;
+        afterPaint(() => (painted = true));
+        return soon(quietMs);
+      }
       return done(timers.looped || animations.endless ? "endless" : "quiet");
     };
     afterPaint(() => (painted = true));
