@@ -22,7 +22,7 @@ from webgym.browser.contract.profile import (
 )
 
 SHOWN = """JSON.stringify([navigator.userAgent, navigator.language, new Date(0).getTimezoneOffset(),
-  (1234.5).toLocaleString(), innerWidth, innerHeight])"""
+  (1234.5).toLocaleString(), innerWidth, innerHeight, screen.width])"""
 IDENTITY = SHOWN.rpartition(", innerWidth")[0] + "])"
 WORKER = f"postMessage({IDENTITY})"
 PAGE = f"""<title>Me</title><body style="height:3000px"><p>{{}}</p>
@@ -60,7 +60,7 @@ def test_a_session_has_the_size_language_time_zone_and_user_agent_that_its_clien
             assert (size.width, size.height) == (800, 1100)
             text = await other.text()
             mine = '["Rollgym/1.0 (test)","de-DE",-540,"1.234,5"'
-            assert f"{mine},800,1100]" in text
+            assert f"{mine},800,1100,800]" in text
             assert '; worker ["Rollgym/1.0 (test)",' in text
             assert ',-540,"1.234,5"]' in text
             for path in ("/", "/worker.js"):

@@ -12,6 +12,8 @@ def tab_commands(profile: SessionProfile) -> list[DevToolsCommand]:
     size: dict[str, object] = {
         "width": profile.viewport.width,
         "height": profile.viewport.height,
+        "screenWidth": profile.viewport.width,
+        "screenHeight": profile.viewport.height,
         "deviceScaleFactor": 1,
         "mobile": False,
     }
