@@ -2,7 +2,7 @@
 
 from tests.e2e.browsing import Server, Visitor
 
-PAGE = """<style>.row { cursor: pointer } body { margin: 20px }</style>
+PAGE = """<style>.row { cursor: pointer } body { margin: 20px } p, ul, ol { margin: 4px }</style>
 <p id=heard>Heard paragraph</p><p>Plain paragraph</p><p id=property>Property paragraph</p>
 <a id=link>Link for scripts</a> <a name=place>A place</a>
 <div class=row><span id=reply>Reply</span> <span id=forward>Forward</span></div>
@@ -20,10 +20,13 @@ PAGE = """<style>.row { cursor: pointer } body { margin: 20px }</style>
 <ul onmousedown="document.title = event.target.textContent">
   <li>Left</li><li>Middle</li><li>Right</li></ul>
 <p draggable=true>Card</p><p draggable=false>Fixed card</p><p id=target>Target</p>
+<ol id=pair><li class=row>First</li><li class=row>Second</li></ol>
+<table><tr class=row onclick="1"><td>Cell</td><td>Other cell</td></tr></table>
 <div style="width: 200px; cursor: move"><b>Title bar</b></div>
 <div style="width: 20px; height: 20px; cursor: se-resize"></div>
 <script>
-for (const id of ['heard', 'link', 'reply', 'forward', 'menu', 'app', 'round', 'chart', 'board']) {
+for (const id of ['heard', 'link', 'reply', 'forward', 'menu', 'app', 'round', 'chart', 'board',
+  'pair']) {
   document.getElementById(id).addEventListener('click', (event) => {
     document.title = `${id} ${event.target.textContent || event.target.getAttribute('fill') || ''}`;
   });
@@ -62,6 +65,9 @@ def test_what_listens_for_clicks_is_marked_one_by_one(browser: Server) -> None:
             ("li", "Right"),
             ("p", "Card"),
             ("p", "Target"),
+            ("li", "First"),
+            ("li", "Second"),
+            ("tr", "Cell Other cell"),
             ("div", "Title bar"),
             ("div", ""),
         ]

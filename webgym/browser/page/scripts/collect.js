@@ -125,7 +125,8 @@ function mergeInto(candidate) {
   const same = candidate.size > 0.6 * parent.size || sameText(candidate, parent);
   if (parent.strength === "weak") {
     const isPiece = candidate.strength === "weak" && candidate.size > 0.25 * parent.size;
-    if (isPiece && listening.has(parent.element) && !hasOwnHandler(candidate.element)) {
+    if (isEntry(candidate, parent)) parent.dropped = true;
+    else if (isPiece && listening.has(parent.element) && !hasOwnHandler(candidate.element)) {
       candidate.dropped = true;
     } else if (same || parent.size > pageSize() / 2) parent.dropped = true;
   } else if (candidate.strength === "control") {
@@ -133,6 +134,12 @@ function mergeInto(candidate) {
   } else if (candidate.strength === "weak") {
     candidate.dropped = same || !hasOwnHandler(candidate.element);
   } else if (parent.strength !== "control") candidate.dropped = same;
+}
+
+// Whether an element listens for one inside it, which shows that it is the one to click.
+function isEntry({ element, strength }, parent) {
+  if (strength !== "weak" || hasOwnHandler(element) || !onlyListens(parent)) return false;
+  return styleOf(element).cursor === "pointer";
 }
 
 const pageSize = () => innerWidth * innerHeight;

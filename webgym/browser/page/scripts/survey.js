@@ -139,7 +139,11 @@ class Survey {
       this.add(element, tag, element, pane, "weak", style);
       return;
     }
-    if (declared || tag === "html") return;
+    if (tag === "html") return;
+    if (declared) {
+      this.coverParts(element, box, style, level);
+      return;
+    }
     if (style.cursor !== "pointer") {
       const isLarge = areaOf(overlap(box, this.area)) > areaOf(this.area) / 2;
       if (isHandle(element, style) && !isLarge) this.add(element, tag, element, pane, "weak", style);
@@ -152,6 +156,13 @@ class Survey {
     if (label && controlOf(label)) return;
     this.add(element, tag, element, pane, "weak", style);
     if (areaOf(box) > AREA_WITH_ICONS) this.addIcons(element, pane);
+  }
+
+  // The pointer cursor of an element that is declared is that of all its parts: a row has cells.
+  coverParts(element, box, style, level) {
+    if (style.cursor !== "pointer" || this.splits(element, box)) return;
+    level.covered = element;
+    if (areaOf(box) > AREA_WITH_ICONS) this.addIcons(element, level.pane);
   }
 
   // A pointer cursor over a whole list, or half of the page, refers to its entries.
