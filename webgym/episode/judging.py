@@ -87,21 +87,27 @@ async def judge(
 ) -> EpisodeVerdict:
     """The verdict on an episode, after `within` seconds at the latest. Raises VerifierError."""
     due = asyncio.get_running_loop().time() + within
+    failed: list[VerifierError] = []
     try:
         with working_for(name, due):
             async with asyncio.timeout_at(due):
-                return await _ask(evaluator, trajectory)
+                return await _ask(evaluator, trajectory, failed)
     except TimeoutError as error:
-        raise VerifierError(f"there was no verdict within {within:g} s") from error
+        before = f", after: {failed[-1]}" if failed else ""
+        raise VerifierError(f"there was no verdict within {within:g} s{before}") from error
 
 
-async def _ask(evaluator: EpisodeJudge, trajectory: Trajectory) -> EpisodeVerdict:
+async def _ask(
+    evaluator: EpisodeJudge, trajectory: Trajectory, failed: list[VerifierError]
+) -> EpisodeVerdict:
+    """The verdict. The errors of earlier tries are added to `failed`."""
     for pause in JUDGE_PAUSES:
         try:
             return await evaluator.evaluate(trajectory)
         except VerifierError as error:
             if error.retryable is False:
                 raise
+            failed.append(error)
         await asyncio.sleep(pause)
     return await evaluator.evaluate(trajectory)
 

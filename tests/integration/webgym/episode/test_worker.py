@@ -360,6 +360,16 @@ def test_a_judge_that_can_tell_the_second_time_spares_the_episode_a_second_play(
     assert stage.browsers.commands == [VisitPage(START)]
 
 
+def test_a_deadline_that_passes_after_an_error_of_the_judge_names_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "JUDGE_PAUSES", (60.0,))
+    judge = ListedJudge(VerifierError("nonsense"))
+    outcome = Stage(tmp_path, [DONE], judge=judge, settings=rules(evaluation_timeout=0.05)).play()
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.detail == "there was no verdict within 0.05 s, after: nonsense"
+
+
 class LateJudge(ListedJudge):
     """Gives no verdict until it is `ready`; `waits` says that it was asked."""
 
