@@ -254,9 +254,9 @@ class TorchFile(Closable):
             raise TorchFileError(self.path, str(error)) from error
 
 
-def read_torch_file(path: Path) -> Iterator[dict[str, object]]:
+def read_torch_file(path: str | Path) -> Iterator[dict[str, object]]:
     """The trajectories of a file, one at a time. Raises TorchFileError, StorageError."""
-    with TorchFile(path) as file:
+    with TorchFile(Path(path)) as file:
         yield from file.trajectories()
 
 

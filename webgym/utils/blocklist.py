@@ -166,14 +166,14 @@ class Blocklist:
 
     def __init__(
         self,
-        path: Path,
+        path: str | Path,
         rule: BlocklistSettings | None = None,
         *,
         clock: Callable[[], float] = time.time,
         disk: Disk | None = None,
     ) -> None:
         """Opens the file, or makes it. Raises BlocklistError with file and line, StorageError."""
-        self.path = path
+        self.path = path = Path(path)
         self.rule = rule or BlocklistSettings()
         self._clock = clock
         self._disk = disk or Disk()

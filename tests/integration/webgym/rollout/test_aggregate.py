@@ -51,7 +51,7 @@ def finish(paths: IterationPaths, rank: int, **report: Any) -> None:
 
 
 def indexes(paths: IterationPaths) -> list[object]:
-    return [each["trajectory_index"] for each in read_torch_file(paths.trajectories)]
+    return [each["trajectory_index"] for each in read_torch_file(str(paths.trajectories))]
 
 
 def missing(result: Aggregation) -> list[int]:

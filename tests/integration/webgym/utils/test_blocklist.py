@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_domain_is_blocked_when_enough_rollouts_were(path: Path, clock: Clock) -> None:
-    blocklist = Blocklist(path, BlocklistSettings(observations=4, threshold=0.5), clock=clock)
+    blocklist = Blocklist(str(path), BlocklistSettings(observations=4, threshold=0.5), clock=clock)
     made = [blocklist.observe("www.Shop.example", blocked) for blocked in (True, False, True)]
     assert (made, blocklist.blocked_domains()) == ([False] * 3, frozenset())
     assert blocklist.observe("shop.example", blocked=False)
