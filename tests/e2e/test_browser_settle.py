@@ -80,6 +80,8 @@ ASKING = {
     " requestAnimationFrame(move)",
     "worker": "new Worker(window.URL.createObjectURL(new Blob(["
     "'setTimeout(() => setTimeout(() => postMessage(1), 300), 300)']))).onmessage = show",
+    "socket": "const talk = new WebSocket(`ws://${location.host}/socket`);"
+    " talk.onopen = () => talk.send('x'); talk.onmessage = show",
     "worker-request": "new Worker('/outer.js').onmessage = show",
     "worker-busy": "new Worker(window.URL.createObjectURL(new Blob(['const end = Date.now() + 600;"
     " while (Date.now() < end); postMessage(1)']))).onmessage = show",
@@ -100,6 +102,14 @@ def test_what_a_click_asks_for_is_waited_for(browser: Server) -> None:
             await response.write(b"x" * 1000)
             await asyncio.sleep(0.15)
         return response
+
+    async def socket(request: web.BaseRequest) -> web.StreamResponse:
+        answering = web.WebSocketResponse()
+        await answering.prepare(request)
+        async for _ in answering:
+            await asyncio.sleep(0.4)
+            await answering.send_str("done")
+        return answering
 
     def asking(name: str, script: str) -> Scenario:
         async def scenario(visitor: Visitor) -> None:
@@ -122,6 +132,7 @@ def test_what_a_click_asks_for_is_waited_for(browser: Server) -> None:
             "/slow": late("done", 0.7),
             "/slow.js": late(javascript("export default 1"), 0.7),
             "/stream": stream,
+            "/socket": socket,
             "/outer.js": javascript("new Worker('/inner.js').onmessage = () => postMessage(1)"),
             "/inner.js": javascript("fetch('/slow').then(() => postMessage(1))"),
         }

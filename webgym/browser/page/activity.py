@@ -22,6 +22,7 @@ BACKGROUND_AFTER = 3.0
 starts is a long poll."""
 ANSWER_GOES_ON = 0.5
 """If no data arrived for this long, the page does not read the body to its end."""
+SOCKET_ANSWER = 1.0
 MAX_REQUESTS = 2_000
 REQUESTED_FOR = 0.5
 """How long a navigation that a script requested may take to start."""
@@ -78,6 +79,10 @@ class _OfRequest(msgspec.Struct, rename="camel"):
     response: _ResponseInfo | None = None
 
 
+class _OfSocket(msgspec.Struct, rename="camel"):
+    request_id: str
+
+
 RequestKey = tuple[str, str, str]
 
 
@@ -99,6 +104,7 @@ class _TrackedRequest(msgspec.Struct):
 
 _READ_NAVIGATED = msgspec.json.Decoder(_Navigated).decode
 _READ_FRAME = msgspec.json.Decoder(_OfFrame).decode
+_READ_SOCKET = msgspec.json.Decoder(_OfSocket).decode
 _READ_REQUEST = msgspec.json.Decoder(_OfRequest).decode
 
 
@@ -124,6 +130,9 @@ class PageActivity:
         self._ended: dict[RequestKey, int] = {}
         self._polls: dict[RequestKey, float] = {}
         self._found_poll = False
+        self._sockets: dict[str, float] = {}
+        """Since when web sockets wait for their server."""
+        self._silent: set[str] = set()
         self._waiters: set[asyncio.Future[None]] = set()
         self._handlers: dict[str, Callable[[msgspec.Raw], None]] = {
             "Page.frameRequestedNavigation": self._navigation_requested,
@@ -137,6 +146,11 @@ class PageActivity:
             "Network.dataReceived": self._data_received,
             "Network.loadingFinished": self._request_ended,
             "Network.loadingFailed": self._request_failed,
+            "Network.webSocketCreated": self._socket_asked,
+            "Network.webSocketFrameSent": self._socket_asked,
+            "Network.webSocketHandshakeResponseReceived": self._socket_answered,
+            "Network.webSocketFrameReceived": self._socket_answered,
+            "Network.webSocketClosed": self._socket_answered,
         }
 
     def handle_event(self, method: str, params: msgspec.Raw) -> None:
@@ -210,7 +224,12 @@ class PageActivity:
         """Requests that the page may be waiting for."""
         now, since = self._clock(), self._step_started
         requests = self._requests.values()
-        return sum(request.started >= since and request.is_awaited(now) for request in requests)
+        asked = sum(request.started >= since and request.is_awaited(now) for request in requests)
+        silent = [socket for socket, at in self._sockets.items() if now - at >= SOCKET_ANSWER]
+        for socket in silent:
+            del self._sockets[socket]
+            self._silent.add(socket)
+        return asked + sum(at >= since for at in self._sockets.values())
 
     async def changed(self, seconds: float) -> bool:
         """Wait for the next change, but not longer than this; returns whether there was one."""
@@ -270,6 +289,8 @@ class PageActivity:
         self._next_document = None
         self.end_navigation()
         self._polls.clear()
+        self._sockets.clear()
+        self._silent.clear()
         self._requests = {
             number: request
             for number, request in self._requests.items()
@@ -331,6 +352,18 @@ class PageActivity:
         self._ended[what] += 1
         self._found_poll |= self._ended[what] > MAX_REPEATS
         return self._ended[what] > MAX_REPEATS
+
+    def _socket_asked(self, params: msgspec.Raw) -> None:
+        socket = _READ_SOCKET(params).request_id
+        if socket not in self._silent and len(self._sockets) < MAX_REQUESTS:
+            self._sockets.setdefault(socket, self._clock())
+            self.wake()
+
+    def _socket_answered(self, params: msgspec.Raw) -> None:
+        socket = _READ_SOCKET(params).request_id
+        self._silent.discard(socket)
+        if self._sockets.pop(socket, None) is not None:
+            self.wake()
 
     def _request_failed(self, params: msgspec.Raw) -> None:
         if _READ_REQUEST(params).request_id == self._next_document:
