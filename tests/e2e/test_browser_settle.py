@@ -223,6 +223,7 @@ GOING = {
     "hops": "<a href='/hops'>Go</a>",
     "parts": "<a href='/parts'>Go</a>",
     "tab": "<a href='/slow' target='_blank'>Go</a>",
+    "tab-timer": "<a href='/timer' target='_blank'>Go</a>",
     "post": "<form action='/slow' method=post><button>Go</button></form>",
     "reload": "<button onclick='history.pushState(0, ``, `/x`); location.reload()'>Go</button>",
 }
@@ -253,6 +254,7 @@ def test_a_slow_page_is_waited_for(browser: Server) -> None:
             "/slow": late(end, 1.0),
             "/x": late(end, 1.0),
             "/quick": "x",
+            "/timer": "<script>setTimeout(() => { document.title = 'End' }, 300)</script>",
             "/refreshes": "<meta http-equiv=refresh content='0; url=/slow'><p>wait",
             "/hops": "<script>location.replace('/refreshes')</script>",
             "/parts": parts,

@@ -68,8 +68,8 @@ NOTED_TIMERS = ScriptTemplate(
   const follow = (key, at) => {
     let chain = get(chains, key);
     if (!chain) {
-      chain = { from: at, count: 0, set: -1e9, fired: -1e9, loop: 0, first: -1e9, second: -1e9,
-        third: -1e9 };
+      chain = { from: at, count: 0, set: -Infinity, fired: -Infinity, loop: 0,
+        first: -Infinity, second: -Infinity, third: -Infinity };
       set(chains, key, chain);
     }
     if (at - chain.fired >= 50) [chain.from, chain.count] = [at, 0];
