@@ -121,7 +121,7 @@ class PageActivity:
         self._frame = frame
         self._clock = clock
         self._answered: tuple[str, int | None] = ("", None)
-        self._given_up = -1
+        self._given_up = self._given_up_before = -1
         self._next_document: str | None = None
         self._requested_at = float("-inf")
         self._step_started = float("-inf")
@@ -191,6 +191,11 @@ class PageActivity:
         """Whether waiting for this document to load was given up."""
         return self._given_up == self.document
 
+    @property
+    def was_given_up_before(self) -> bool:
+        """The same in an earlier step."""
+        return self._given_up_before == self.document
+
     def give_up(self) -> None:
         """Stop waiting for the document to load, and for its running requests."""
         self._given_up = self.document
@@ -200,6 +205,7 @@ class PageActivity:
         """Start a step: requests from now on may be its consequences."""
         now = self._step_started = self._clock()
         self._step_began = time.time()
+        self._given_up_before = self._given_up
         self._ended.clear()
         self._found_poll = False
         since = now - POLL_ENDED_AFTER

@@ -120,7 +120,7 @@ async def _loaded(tab: Tab, deadline: float) -> bool:
     limit = min(deadline, now() + (LOAD_LIMIT if ready else READY_LIMIT))
     while activity.is_loading and activity.document == document and not activity.is_requested:
         if tab.crashed or activity.was_given_up:
-            return False
+            return not tab.crashed and activity.was_given_up_before
         if activity.dom_ready != ready:
             ready, limit = True, min(deadline, now() + LOAD_LIMIT)
         if now() >= limit:

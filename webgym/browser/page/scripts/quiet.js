@@ -22,6 +22,7 @@ const CHECK_MS = 40;
 const CLOCK_MS = 2000;
 const FRAME_MS = 100; // CSS animations start at the time of the last frame, which may be before the step
 const tickers = new WeakSet();
+const givenUp = new WeakSet(); // what did not load within the limit of a step
 
 // Answers "quiet", "busy" at the limit, or "endless" if only that goes on which cannot be awaited.
 function quiet(quietMs, limitMs, clockMs, ageMs) {
@@ -42,7 +43,10 @@ function quiet(quietMs, limitMs, clockMs, ageMs) {
       const left = started + limitMs - now;
       const rest = changes.last + quietMs - now;
       const soon = (wait) => setTimeout(check, Math.min(left, wait));
-      if (left <= 0) return done("busy");
+      if (left <= 0) {
+        for (const part of loadingParts()) givenUp.add(part);
+        return done("busy");
+      }
       if (rest > 0) return soon(rest);
       if (!painted) return soon(PAINT_CHECK_MS);
       const timers = pendingTimers(since);
@@ -51,7 +55,7 @@ function quiet(quietMs, limitMs, clockMs, ageMs) {
         return soon(Math.max(timers.wait, quietMs));
       }
       const animations = runningAnimations(since, left);
-      if (isLoading() || animations.ending) {
+      if (animations.ending || loadingParts().length) {
         ending = animations.ending;
         return soon(CHECK_MS);
       }
@@ -127,12 +131,15 @@ function afterPaint(callback) {
   setTimeout(callback, PAINT_WAIT_MS);
 }
 
-function isLoading() {
-  if (document.readyState === "loading" || document.fonts?.status === "loading") return true;
+// What is loading and may change what is in view.
+function loadingParts() {
   const view = { left: 0, top: 0, right: innerWidth, bottom: innerHeight };
   const isPending = (image) =>
     !image.complete && touches(boundsOf(image), view) && checkVisibility(image);
-  return Array.from(document.images).some(isPending);
+  const parts = Array.from(document.images).filter(isPending);
+  if (document.readyState === "loading") parts.push(document);
+  if (document.fonts?.status === "loading") parts.push(document.fonts);
+  return parts.filter((part) => !givenUp.has(part));
 }
 
 // Whether animations that began since a time end before the limit, and whether some go on after it.
