@@ -41,14 +41,16 @@ class RowError(ValueError):
 class Row:
     """One JSON object, immutable, with the exact bytes it was read from in `raw`."""
 
-    __slots__ = ("_fields", "raw")
+    __slots__ = ("_parts", "fields", "raw")
 
     raw: bytes
+    fields: Mapping[str, msgspec.Raw]
+    """Every field with its value undecoded, in order. Set when it is read for the first time."""
 
     def __init__(self, raw: bytes) -> None:
         """Wrap bytes known to be one JSON object; `parse` checks other bytes."""
         self.raw = raw
-        self._fields: dict[str, msgspec.Raw] | None = None
+        self._parts: tuple[Mapping[str, msgspec.Raw], bytes] | None = None
 
     @classmethod
     def parse(cls, line: bytes, *, lazily: bool = False) -> Self:
@@ -63,7 +65,7 @@ class Row:
             if lazily:
                 _OBJECT.decode(row.raw)
             else:
-                row._fields = _FIELDS.decode(row.raw)
+                row.fields = _FIELDS.decode(row.raw)
         except UnicodeDecodeError as error:
             raise RowError(f"not UTF-8 text at byte {error.start}") from error
         except msgspec.ValidationError as error:
@@ -77,12 +79,16 @@ class Row:
         """Build a row from values."""
         return cls(msgspec.json.encode(fields))
 
-    @property
-    def fields(self) -> Mapping[str, msgspec.Raw]:
-        """Every field with its value undecoded, in order."""
-        if self._fields is None:
-            self._fields = _FIELDS.decode(self.raw)
-        return self._fields
+    def __getattr__(self, name: str) -> Mapping[str, msgspec.Raw]:
+        """Separate the fields. Called only while they are not set, so later reads cost nothing."""
+        if name != "fields":
+            raise AttributeError(f"a row has no {name}")
+        if self._parts is None:
+            self.fields = _FIELDS.decode(self.raw)
+        else:  # those of the row that it was made from are known
+            known, added = self._parts
+            self.fields, self._parts = {**known, **_FIELDS.decode(added)}, None
+        return self.fields
 
     @overload
     def get(self, name: str, as_type: type[T]) -> T | None: ...
@@ -93,7 +99,7 @@ class Row:
 
         Raises RowError when the value has another type.
         """
-        raw = (self._fields or self.fields).get(name)
+        raw = self.fields.get(name)
         if raw is None:
             return default
         try:
@@ -111,7 +117,9 @@ class Row:
         if fields.keys().isdisjoint(changes):
             separator = b"," if fields else b""
             added = msgspec.json.encode(changes)
-            return Row(self.raw[:-1].rstrip() + separator + added[1:])
+            row = Row(self.raw[:-1].rstrip() + separator + added[1:])
+            row._parts = fields, added
+            return row
         return Row(msgspec.json.encode({**fields, **changes}))
 
     def __eq__(self, other: object) -> bool:

@@ -87,7 +87,8 @@ class ReverifyWorker:
                 return Failed(Failure.of(error))
             try:
                 verified = await self._verify(row, response)
-                answer = Answer(200, Row.parse(verified).with_fields(kept).raw)
+                answered = verified.with_fields(kept)
+                answer = Answer(200, answered.raw, given=answered)
                 outcome = outcome_of(row, answer, self._success_threshold)
                 turns = of_earlier_attempt(outcome.turns)
                 return msgspec.structs.replace(outcome, turns=turns)
@@ -103,9 +104,9 @@ class ReverifyWorker:
         except StoreError as error:
             raise TaskError(str(error)) from error
 
-    async def _verify(self, row: Row, response: msgspec.Raw) -> bytes:
+    async def _verify(self, row: Row, response: msgspec.Raw) -> Row:
         client, jar = self._environment(row).one(), CookieJar()
-        seeded = await client.call("/seed_session", row.raw, error=EnvironmentSessionError, jar=jar)
+        seeded = await client.call("/seed_session", row, error=EnvironmentSessionError, jar=jar)
         try:
             if await self._replays(client):
                 await _replay(client, jar, row, response)

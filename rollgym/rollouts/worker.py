@@ -113,7 +113,7 @@ class AgentWorker:
         try:
             # The deadline of the attempt is the only limit.
             return await client.call(
-                "/run", row.raw, error=AgentError, within=math.inf, grace=grace
+                "/run", row, error=AgentError, within=math.inf, grace=grace
             )
         except RolloutError as error:
             await self._recovery.wait_for(client.whole, error)
@@ -123,7 +123,7 @@ class AgentWorker:
 def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     """The outcome that an agent's answer reports. Raises VerifierError where it cannot be read."""
     try:
-        answered = Row.parse(answer.body)
+        answered = answer.row
         added = added_fields(sent, answered)
         named, terminal, skipped = _marks(answered)
     except RowError as error:

@@ -126,7 +126,7 @@ class AgentServer(Server):
             takes_tokens=takes_tokens,
         )
 
-    async def run(self, row: Row, episode: Episode) -> bytes:
+    async def run(self, row: Row, episode: Episode) -> Row:
         """Run one rollout; returns the verified row.
 
         An error carries what there is of the rollout, also when its time is over: the agent ends it
@@ -145,7 +145,7 @@ class AgentServer(Server):
                 error.partial = partial_of(episode)
             raise
 
-    async def _run(self, row: Row, episode: Episode) -> bytes:
+    async def _run(self, row: Row, episode: Episode) -> Row:
         try:
             params = row.get("responses_create_params", dict[str, Any])
         except RowError as error:
@@ -213,7 +213,7 @@ class AgentServer(Server):
             try:
                 return await episode.resources.call(
                     "/seed_session",
-                    row.raw,
+                    row,
                     error=EnvironmentSessionError,
                     jar=episode.resources_jar,
                     within=self.config.seed_timeout,
@@ -224,7 +224,7 @@ class AgentServer(Server):
                     raise
                 episode.resources = other
 
-    async def _verify(self, row: Row, response: dict[str, Any], episode: Episode) -> bytes:
+    async def _verify(self, row: Row, response: dict[str, Any], episode: Episode) -> Row:
         began = time.perf_counter()
         try:
             return await self._verification(episode.resources, episode.resources_jar, row, response)
@@ -243,12 +243,12 @@ class AgentServer(Server):
 
     async def _answer_run(self, request: Request) -> Answer:
         try:
-            row = Row.parse(request.body)
+            row = request.row
         except RowError as error:
             raise TaskError(f"the row is not a JSON object: {error}") from error
         # A caller of another program reads tokens from the items, where NeMo Gym has them.
         episode = self.episode(takes_tokens=bool(current_rollout()))
-        body = await self.run(row, episode)
+        verified = await self.run(row, episode)
         fields = dict(episode.row_fields)
         if tokens := episode.token_turns:
             fields[ROW_FIELD] = tokens
@@ -256,7 +256,7 @@ class AgentServer(Server):
         if in_body := len(turns) > LONGEST_HEADER or not turns.isascii():
             fields[TURNS_FIELD] = msgspec.Raw(turns)
         if fields:
-            body = Row.parse(body).with_fields(fields).raw
+            verified = verified.with_fields(fields)
         phases = msgspec.json.encode(episode.phases).decode()
         spans = encode_spans(episode.spans())
         models = msgspec.json.encode(episode.models.all).decode()
@@ -269,7 +269,7 @@ class AgentServer(Server):
         }
         if not in_body:
             headers[TURNS_HEADER] = turns.decode()
-        return Answer(200, body, headers=headers)
+        return Answer(200, verified.raw, headers=headers, given=verified)
 
     async def _answer_responses(self, request: Request) -> Answer:
         """The loop alone, for callers that seed and verify.

@@ -20,7 +20,7 @@ from typing import Protocol
 import msgspec
 
 from rollgym.engine import Backoff
-from rollgym.records import DeadlineError, EnvironmentSessionError, RolloutError
+from rollgym.records import DeadlineError, EnvironmentSessionError, RolloutError, Row
 from rollgym.records.failure import shorten
 from rollgym.servers.context import seconds_left
 from rollgym.servers.exchange import Answer, CookieJar, Request, complete, failure_in
@@ -78,7 +78,7 @@ class ServerClient:
     async def call(
         self,
         path: str,
-        body: bytes,
+        body: bytes | Row,
         *,
         error: type[RolloutError],
         jar: CookieJar | None = None,
@@ -97,7 +97,11 @@ class ServerClient:
         it reports a failure.
         """
         # A copy: parallel calls share the jar, and their answers change it.
-        request = Request(method, path, body, dict(jar.cookies) if jar else NO_COOKIES)
+        cookies = dict(jar.cookies) if jar else NO_COOKIES
+        if isinstance(body, Row):
+            request = Request(method, path, body.raw, cookies, body)
+        else:
+            request = Request(method, path, body, cookies)
         loop = asyncio.get_running_loop()
         seconds = seconds_left(within, loop)
         if seconds <= 0:

@@ -2,7 +2,8 @@
 
 In one process the objects are handed over, between processes they are written as HTTP. The bodies
 are JSON in both cases, so neither side can tell the difference: no object is shared, and values
-that are not JSON fail the same way everywhere.
+that are not JSON fail the same way everywhere. A body that is a row is handed over as one: it
+cannot be changed, and its fields need not be separated again.
 
 *Failures.* A `RolloutError` that leaves a server becomes an answer with a header that names its
 kind and a body that holds the whole failure. The client raises it again, so that a failure is the
@@ -24,7 +25,7 @@ from typing import Protocol
 
 import msgspec
 
-from rollgym.records import Failure, FailureKind, RolloutError, UpstreamAnswer, error_of
+from rollgym.records import Failure, FailureKind, RolloutError, Row, UpstreamAnswer, error_of
 from rollgym.records.decoding import JsonDecoder
 
 JSON = "application/json"
@@ -56,12 +57,21 @@ _UPSTREAM_STATUS = frozenset(
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request to a server. `cookies` are those of its earlier answers."""
+    """A request to a server. `cookies` are those of its earlier answers.
+
+    `given` is the body as a row, from a caller in the same process that has it.
+    """
 
     method: str
     path: str
     body: bytes = b""
     cookies: Mapping[str, str] = _NONE
+    given: Row | None = None
+
+    @property
+    def row(self) -> Row:
+        """The body as a row. Raises RowError."""
+        return self.given or Row.parse(self.body)
 
 
 class Parts(Protocol):
@@ -78,6 +88,7 @@ class Answer(msgspec.Struct, frozen=True):
     """The answer of a server. `cookies` are to be kept; an empty value deletes a cookie.
 
     The names of `headers` are in lower case. With `parts` the body is empty and arrives in them.
+    `given` is the body as a row, from a server in the same process that has it.
     """
 
     status: int
@@ -86,6 +97,12 @@ class Answer(msgspec.Struct, frozen=True):
     cookies: Mapping[str, str] = _NONE
     headers: Mapping[str, str] = _NONE
     parts: Parts | None = None
+    given: Row | None = None
+
+    @property
+    def row(self) -> Row:
+        """The body as a row. Raises RowError."""
+        return self.given or Row.parse(self.body)
 
     @property
     def ok(self) -> bool:

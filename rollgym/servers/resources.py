@@ -196,7 +196,7 @@ class ResourcesServer(Server, Generic[T, S]):
     # Handlers of the routes.
 
     async def _answer_seed_session(self, request: Request) -> Answer:
-        task = self._task(self._row(request.body))
+        task = self._task(_row(request))
         if self._sessions.full:
             await self._closer.close_all(self._sessions.expire())
             self._sessions.check_capacity()
@@ -257,7 +257,7 @@ class ResourcesServer(Server, Generic[T, S]):
         return msgspec.structs.replace(answer, cookies=kept) if kept else answer
 
     async def _answer_verify(self, request: Request) -> Answer:
-        row = self._row(request.body)
+        row = _row(request)
         try:
             response = row.get("response", dict[str, Any])
         except RowError as error:
@@ -271,9 +271,9 @@ class ResourcesServer(Server, Generic[T, S]):
                 verdict = await self.verify(task, Response.of(response), state)
                 answer = row.with_fields(verdict.as_fields())
         if not self._stateful:
-            return Answer(200, answer.raw)
+            return Answer(200, answer.raw, given=answer)
         await self._release(request)
-        return Answer(200, answer.raw, cookies={self._cookie: ""})
+        return Answer(200, answer.raw, cookies={self._cookie: ""}, given=answer)
 
     async def _answer_aggregate_metrics(self, request: Request) -> Answer:
         result = await asyncio.to_thread(
@@ -285,12 +285,6 @@ class ResourcesServer(Server, Generic[T, S]):
         session = self._sessions.close(request.cookies.get(self._cookie))
         if session is not None:
             await self._closer.close_all([session])
-
-    def _row(self, body: bytes) -> Row:
-        try:
-            return Row.parse(body)
-        except RowError as error:
-            raise RefusedRequestError(400, f"the row is not a JSON object: {error}") from error
 
     def _task(self, row: Row) -> T:
         """The row as its type; only the declared fields are read where that is possible."""
@@ -315,6 +309,13 @@ class ResourcesServer(Server, Generic[T, S]):
         if not self._stateful:
             return _NO_SESSION
         return self._sessions.using(request.cookies.get(self._cookie))
+
+
+def _row(request: Request) -> Row:
+    try:
+        return request.row
+    except RowError as error:
+        raise RefusedRequestError(400, f"the row is not a JSON object: {error}") from error
 
 
 def _plain_names(task: type[TaskRow]) -> tuple[str, ...] | None:

@@ -55,25 +55,25 @@ async def verify(
     row: Row,
     response: Mapping[str, Any] | msgspec.Raw,
     within: float,
-) -> bytes:
+) -> Row:
     """Ask once; returns the verified row with its response. Raises VerifierError without a verdict.
 
     A row that the environment marks as failed or as not to be kept is a verdict too.
     """
-    sent = row.with_fields({"response": response}).raw
-    answer = await client.call("/verify", sent, error=VerifierError, jar=jar, within=within)
-    verified = answer.body
-    if verified.startswith(sent[:-1]):  # the row with further fields
-        _check(b"{" + verified[len(sent) :] if len(verified) > len(sent) else b"{}")
-        return verified
+    asked = row.with_fields({"response": response})
+    answer = await client.call("/verify", asked, error=VerifierError, jar=jar, within=within)
+    sent, verified = asked.raw, answer.body
     try:
-        answered = Row.parse(verified)
+        answered = answer.row
     except RowError as error:
         raise VerifierError(f"the verified row is not a JSON object: {error}") from error
+    if verified.startswith(sent[:-1]):  # the row with further fields
+        _check(b"{" + verified[len(sent) :] if len(verified) > len(sent) else b"{}")
+        return answered
     _check(verified)
     if "response" in answered.fields:
-        return verified
-    return answered.with_fields({"response": response}).raw
+        return answered
+    return answered.with_fields({"response": response})
 
 
 def _check(verdict: bytes) -> None:
@@ -105,7 +105,7 @@ class Verification:
         jar: CookieJar,
         row: Row,
         response: Mapping[str, Any] | msgspec.Raw,
-    ) -> bytes:
+    ) -> Row:
         """The verified row. Raises a failure that is not retryable, or that of the session."""
         loop, attempt, failure = asyncio.get_running_loop(), 1, None
         bugs: set[tuple[str, str, int]] = set()
