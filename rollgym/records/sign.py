@@ -6,7 +6,7 @@ its calls never reached a tool, the verifier found no answer. The worker notes e
 a live run, a resumed one, a merge, and a recount from disk.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from enum import StrEnum
 
 
@@ -48,6 +48,8 @@ def sign_meaning(name: str) -> str:
     return "" if sign is None else MEANINGS[sign]
 
 
-def signs_among(names: Iterable[str]) -> list[Sign]:
+def signs_among(names: Collection[str]) -> list[Sign]:
     """The signs among the names of measures."""
+    if _BY_NAME.keys().isdisjoint(names):  # of most rollouts
+        return []
     return [_BY_NAME[name] for name in names if name in _BY_NAME]

@@ -14,7 +14,7 @@ from rollgym.closing import Closable
 from rollgym.engine import AttemptRecorded, Event
 from rollgym.records import Attempt, Completed, Failed, Task
 from rollgym.rollouts.aggregate import DefaultMetrics, HoldsTask, completed_attempts
-from rollgym.rollouts.output_row import failure_row, input_row, output_row, result_fields
+from rollgym.rollouts.output_row import RecordedResult, failure_row, input_row, output_row
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.rows import STORED_ROLLOUTS, RepeatSeeds, without_fields
 from rollgym.store import (
@@ -128,7 +128,7 @@ class RolloutFiles(Closable):
         return self._tasks.task(attempt.task), attempt
 
     def _counted_line(self, task: Task, attempt: Attempt) -> bytes:
-        result = result_fields(attempt)
+        result = RecordedResult.of(attempt)
         self._metrics.add(task, attempt, result)
         return output_row(task, attempt, self._seeds, result).raw + b"\n"
 

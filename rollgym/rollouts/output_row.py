@@ -5,7 +5,7 @@ and no others, combine the two into output rows.
 """
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any, Self, TypedDict
 
 import msgspec
 
@@ -30,14 +30,28 @@ _INPUT_ONLY = frozenset((rows.PARAMS, rows.AGENT, rows.TASK_INDEX, rows.ROLLOUT_
 _FIELDS = JsonDecoder(dict[str, msgspec.Raw])
 
 
-class _Shown(TypedDict, total=False):
-    """The fields of a response that are read for its row, which has the response itself as well."""
+class _Read(TypedDict, total=False):
+    """The fields of a response that are read for its row, and for the metrics its usage."""
 
     output: Any
     metadata: Any
+    usage: msgspec.Raw
 
 
-_SHOWN: JsonDecoder[dict[str, Any]] = JsonDecoder(_Shown)
+_READ: JsonDecoder[dict[str, Any]] = JsonDecoder(_Read)
+
+
+class RecordedResult(msgspec.Struct, frozen=True):
+    """The fields of a recorded result, and those of its response that are read."""
+
+    fields: Mapping[str, msgspec.Raw]
+    response: dict[str, Any]
+
+    @classmethod
+    def of(cls, attempt: Attempt) -> Self:
+        fields: dict[str, msgspec.Raw] = _FIELDS.decode(attempt.outcome.result)
+        response = fields.get(rows.RESPONSE)
+        return cls(fields, {} if response is None else _READ.decode(response))
 
 
 def added_fields(sent: Row, answered: Row) -> dict[str, msgspec.Raw]:
@@ -54,28 +68,23 @@ def added_fields(sent: Row, answered: Row) -> dict[str, msgspec.Raw]:
     }
 
 
-def result_fields(attempt: Attempt) -> Mapping[str, msgspec.Raw]:
-    """The fields of a recorded result, for the functions that write something about it."""
-    return _FIELDS.decode(attempt.outcome.result)
-
-
 def output_row(
     task: Task,
     attempt: Attempt,
     seeds: rows.RepeatSeeds | None = None,
-    result: Mapping[str, msgspec.Raw] | None = None,
+    result: RecordedResult | None = None,
 ) -> Row:
     """The row of a completed rollout: its input row and its results.
 
-    `result` are its `result_fields`, for a caller that has them.
+    `result` is its recorded result, for a caller that has it.
     """
     outcome = attempt.outcome
     if not isinstance(outcome, Completed):
         raise TypeError(f"{attempt.key} is not completed")
     row, changes = _changes(task, attempt.repeat, seeds)
-    added = dict(result or result_fields(attempt))
+    recorded = result or RecordedResult.of(attempt)
+    added, response = dict(recorded.fields), Response.of(recorded.response)
     raw_response = added.pop(rows.RESPONSE, None)
-    response = Response.of(_SHOWN.decode(raw_response) if raw_response else {})
     transcript = chat_transcript(response.output)
     has_output = rows.OUTPUT in row.fields or rows.OUTPUT in added
     numbers = _numbers(attempt, outcome, added, transcript) | _notes(response.raw)
@@ -91,8 +100,11 @@ def output_row(
     if raw_response is not None:
         fields[rows.RESPONSE] = raw_response
     # Those of an earlier collection do not belong to this response.
-    fields |= {name: None for name in rows.KEPT if name in row.fields}
-    fields |= {name: raw for name, raw in added.items() if name not in _WRITTEN}
+    if not row.fields.keys().isdisjoint(rows.KEPT):
+        fields |= {name: None for name in rows.KEPT if name in row.fields}
+    for name, raw in added.items():
+        if name not in _WRITTEN:
+            fields[name] = raw
     fields |= _turns(outcome)
     return row.with_fields({**fields, rows.TASK_INDEX: task.index})
 
@@ -165,9 +177,13 @@ def _numbers(
     transcript: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """Our part of the metadata of a completed rollout."""
+    steps = calls = 0
+    for entry in transcript:
+        steps += entry["role"] == "assistant"
+        calls += len(entry.get("tool_calls", ()))
     return {
-        "reasoning_steps": [entry["role"] for entry in transcript].count("assistant"),
-        "tool_calls_made": sum([len(entry.get("tool_calls", ())) for entry in transcript]),
+        "reasoning_steps": steps,
+        "tool_calls_made": calls,
         "verification_score": _score(added, outcome.reward),
         "attempts": attempt.attempt,
         "started": attempt.started,
@@ -181,7 +197,7 @@ def _numbers(
 def _notes(response: Mapping[str, Any]) -> dict[str, Any]:
     """What an agent says about its episode in the metadata of the response, a map of strings."""
     metadata = response.get(rows.METADATA)
-    if not isinstance(metadata, dict):
+    if not metadata or not isinstance(metadata, dict):
         return {}
     notes: dict[str, Any] = {
         name: int(text)
@@ -197,6 +213,8 @@ def _metadata(
     sent: Mapping[str, msgspec.Raw], added: Mapping[str, msgspec.Raw], ours: dict[str, Any]
 ) -> dict[str, Any]:
     """The metadata of the input row and of the verifier, whose keys win, with ours beside it."""
+    if rows.METADATA not in sent and rows.METADATA not in added:  # the usual case
+        return {rows.METADATA: ours}
     given = [raw for raw in (sent.get(rows.METADATA), added.get(rows.METADATA)) if _is_given(raw)]
     objects = [rows.object_fields(raw) for raw in given]
     theirs: dict[str, msgspec.Raw] = {}
@@ -230,7 +248,7 @@ def _tokens(outcome: Completed | Failed) -> dict[str, Any]:
     }
     if outcome.models:
         spent["models"] = outcome.models
-        if any(use.cost is not None for use in outcome.models):
+        if [use for use in outcome.models if use.cost is not None]:
             spent["cost_usd"] = outcome.cost / DOLLAR
     return spent
 

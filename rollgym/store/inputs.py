@@ -161,6 +161,11 @@ def decode_task(line: bytes) -> Task:
     return Task(read.task, Row(bytes(read.row)), read.repeats)
 
 
+def task_index(line: bytes) -> int:
+    """The index of the task in a line of the materialised inputs. Raises ValueError."""
+    return _DECODER.decode(line).task
+
+
 def read_tasks(path: Path) -> Iterator[Task]:
     """Read every task of the inputs. Raises InputsError with file and line, StorageError."""
     with storage_errors(path, "reading the inputs"), path.open("rb", BUFFER) as file:

@@ -32,7 +32,7 @@ from rollgym.store.errors import (
     RecordVersionError,
     storage_errors,
 )
-from rollgym.store.inputs import TaskRepeats, decode_task
+from rollgym.store.inputs import TaskRepeats, decode_task, task_index
 from rollgym.store.layout import inputs_path, journal_paths
 from rollgym.store.manifest import read_manifest
 from rollgym.store.progress import KeySet
@@ -224,7 +224,7 @@ class TaskLookup(Closable):
 
 def _index(line: bytes) -> int:
     """The index of a task. Raises ValueError, also for one that no row can have."""
-    index = decode_task(line).index
+    index = task_index(line)
     if index > _LARGEST_INDEX:
         raise ValueError(f"the index {index} is too large")
     return index

@@ -6,7 +6,6 @@ knows that a task has ended closes it and stores its entry, so memory is that of
 Closing changes no number.
 """
 
-from array import array
 from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any
@@ -52,15 +51,15 @@ class AggregateMetrics(msgspec.Struct, frozen=True, kw_only=True):
 class _TaskNumbers:
     """The numbers of one task's rollouts, kept compactly until they are summarised.
 
-    `successes` has a 1 or a 0 for each rollout with a known verdict.
+    `judged` counts the rollouts with a known verdict, `successes` those of them that succeeded.
     """
 
-    __slots__ = ("_rollouts", "_values", "successes")
+    __slots__ = ("_rollouts", "_values", "judged", "successes")
 
     def __init__(self) -> None:
         self._rollouts = 0
         self._values: dict[str, list[float]] = {}
-        self.successes = array("d")
+        self.judged = self.successes = 0
 
     def add(self, numbers: Mapping[str, float], *, success: bool | None) -> None:
         """Count one rollout; `success` is None if it is unknown."""
@@ -72,7 +71,8 @@ class _TaskNumbers:
             else:
                 values.append(value)
         if success is not None:
-            self.successes.append(success)
+            self.judged += 1
+            self.successes += success
 
     def metrics(self, task: int, fields: ByName[FieldStatistics]) -> dict[str, float]:
         """The entry of the task: its index, its number of rollouts, and the statistics of those
@@ -116,7 +116,7 @@ class AgentMetrics:
         group = self._open.pop(task, None)
         if group is None:
             return None
-        self._closed.add(group.successes)
+        self._closed.add_counts(group.judged, group.successes)
         return group.metrics(task, self._fields)
 
     def statistics(self) -> dict[str, float]:
@@ -138,7 +138,7 @@ class AgentMetrics:
         successes = PassAtK()
         successes.merge(self._closed)
         for group in self._open.values():
-            successes.add(group.successes)
+            successes.add_counts(group.judged, group.successes)
         agent_metrics = {**self.statistics(), **pass_metrics(successes)}
         return AggregateMetrics(
             agent_metrics=agent_metrics,

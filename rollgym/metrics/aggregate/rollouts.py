@@ -59,7 +59,7 @@ def numbers_of(rollout: Rollout) -> dict[str, float]:
 def _add_numbers(numbers: dict[str, float], fields: Mapping[str, object]) -> None:
     for name, value in fields.items():
         if isinstance(value, _NUMBERS) and not name.startswith(_BOOKKEEPING):
-            numbers[name] = _as_float(value)
+            numbers[name] = value + 0.0 if type(value) is float else _as_float(value)
 
 
 def task_of(rollout: Rollout) -> int:

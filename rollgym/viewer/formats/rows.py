@@ -144,7 +144,7 @@ def _row_signs(fields: Fields, result: RolloutResult) -> dict[str, int]:
         noted = items_of(result.metadata.get(rows.SIGNS)) or []
         return {
             sign.value: count_of(result.metadata.get(sign.value)) or 1
-            for sign in signs_among(filter(None, map(text_of, noted)))
+            for sign in signs_among(list(filter(None, map(text_of, noted))))
         }
     found = signs_in_row(fields, success=bool(_success(fields)))
     return {name: int(number) for name, number in found.items()}
