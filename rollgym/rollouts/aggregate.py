@@ -34,7 +34,6 @@ MetricsRow = dict[str, Any]
 _FIELDS = JsonDecoder(dict[str, msgspec.Raw])
 _OBJECT = JsonDecoder(dict[str, Any])
 _VALUES = JsonDecoder(list[Any])
-_ENCODER = msgspec.json.Encoder()
 _NOT_NUMBERS = b'"n[{'
 """The first characters of values that are not numbers."""
 _FIRST_BYTE = Struct("B").unpack_from
@@ -97,13 +96,14 @@ class DefaultMetrics(Closable):
         if counted < attempt.repeats:
             self._counted[attempt.task] = counted
         else:
-            entry = _ENCODER.encode(metrics.close(attempt.task))
-            self._groups.write(b"%b%b\n" % (agent_counted.mark, entry))
+            entry = metrics.close(attempt.task)
+            if entry is not None:
+                self._groups.write(b"%b%b\n" % (agent_counted.mark, entry))
 
     def entries(self) -> Iterator[_AgentEntry]:
         for agent, counted in self._agents.items():
             metrics = counted.metrics.result()
-            open_groups = map(_ENCODER.encode, metrics.group_level_metrics)
+            open_groups = map(msgspec.json.encode, metrics.group_level_metrics)
             groups = chain(open_groups, self._finished_groups(counted.mark))
             yield _AgentEntry(agent, metrics.agent_metrics, metrics.key_metrics, groups)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rollgym.metrics.aggregate.fields import FieldStatistics, add_constant
+from rollgym.metrics.aggregate.fields import FieldStatistics, constant_members, members
 from rollgym.metrics.aggregate.rollouts import (
     TASK_INDEX,
     Rollout,
@@ -28,9 +28,12 @@ from rollgym.metrics.aggregate.standard_metrics import (
 )
 from rollgym.metrics.distribution import ByName
 from rollgym.metrics.pass_at_k import PassAtK
+from rollgym.records.decoding import JsonDecoder
 
 ROLLOUTS = "num_rollouts"
 TRUNCATED = "fields_truncated"
+_TASK, _ROLLOUTS = TASK_INDEX.encode(), ROLLOUTS.encode()
+_ENTRY: JsonDecoder[dict[str, float]] = JsonDecoder(dict[str, int | float])
 
 ComputeMetrics = Callable[[list[list[dict[str, Any]]]], dict[str, Any]]
 GetKeyMetrics = Callable[[dict[str, Any]], dict[str, Any] | None]
@@ -74,18 +77,20 @@ class _TaskNumbers:
             self.judged += 1
             self.successes += success
 
-    def metrics(self, task: int, fields: ByName[FieldStatistics]) -> dict[str, float]:
-        """The entry of the task: its index, its number of rollouts, and the statistics of those
-        fields that are kept over all tasks."""
-        entry: dict[str, float] = {TASK_INDEX: task, ROLLOUTS: self._rollouts}
+    def entry(self, task: int, fields: ByName[FieldStatistics]) -> bytes:
+        """The entry of the task, as JSON: its index, its number of rollouts, and the statistics of
+        those fields that are kept over all tasks."""
+        parts = [b'"%b":%d,"%b":%d' % (_TASK, task, _ROLLOUTS, self._rollouts)]
         for name in sorted(self._values.keys() & fields.names):
             values = self._values[name]
             first = values[0]
             if isfinite(first) and (len(values) == 1 or values.count(first) == len(values)):
-                add_constant(entry, name, first)
+                parts.append(constant_members(name, first))
             else:
-                FieldStatistics.of(values).add_to(entry, name)
-        return entry
+                statistics: dict[str, float] = {}
+                FieldStatistics.of(values).add_to(statistics, name)
+                parts.append(members(statistics))
+        return b"{%b}" % b",".join(parts)
 
 
 class AgentMetrics:
@@ -110,14 +115,14 @@ class AgentMetrics:
         self._fields.add(numbers)
         group.add(numbers, success=success)
 
-    def close(self, task: int) -> dict[str, float] | None:
-        """Drop a task that gets no more rollouts, and return its entry, which is no longer part of
-        the result; None for an unknown task."""
+    def close(self, task: int) -> bytes | None:
+        """Drop a task that gets no more rollouts, and return its entry as JSON, which is no longer
+        part of the result; None for an unknown task."""
         group = self._open.pop(task, None)
         if group is None:
             return None
         self._closed.add_counts(group.judged, group.successes)
-        return group.metrics(task, self._fields)
+        return group.entry(task, self._fields)
 
     def statistics(self) -> dict[str, float]:
         """The statistics of every field, in the order of their names.
@@ -131,7 +136,8 @@ class AgentMetrics:
 
     def groups(self) -> list[dict[str, float]]:
         """The entries of the tasks that were not closed, in the order of their indices."""
-        return [self._open[task].metrics(task, self._fields) for task in sorted(self._open)]
+        entries = [self._open[task].entry(task, self._fields) for task in sorted(self._open)]
+        return [_ENTRY.decode(entry) for entry in entries]
 
     def result(self) -> AggregateMetrics:
         """The complete metrics, as a server without hooks returns them."""

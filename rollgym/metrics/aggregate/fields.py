@@ -12,23 +12,37 @@ matter.
 """
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from math import isfinite
 from typing import Self
 
+import msgspec
+
 from rollgym.metrics.distribution import CountedValues
 from rollgym.metrics.exact import rounded
 
 EXACT_VALUES = 10_000
+_ENCODER = msgspec.json.Encoder()
 
 
-def add_constant(entry: dict[str, float], field: str, value: float) -> None:
-    """Add the statistics of a field with the same finite value in all rollouts."""
-    mean, highest, lowest, median, std = _keys(field)
-    entry[mean] = entry[highest] = entry[lowest] = entry[median] = value
-    entry[std] = 0.0
+@lru_cache(maxsize=4096)
+def constant_members(field: str, value: float) -> bytes:
+    """The statistics of a field with the same finite value in all rollouts, as members of JSON.
+
+    Many tasks have the same ones: rewards and verdicts have few different values.
+    """
+    return members(_constant(field, value))
+
+
+def members(statistics: Mapping[str, float]) -> bytes:
+    """Statistics as members of a JSON object."""
+    return _ENCODER.encode(statistics)[1:-1]
+
+
+def _constant(field: str, value: float) -> dict[str, float]:
+    return dict(zip(_keys(field), (value, value, value, value, 0.0), strict=True))
 
 
 @lru_cache(maxsize=1024)
@@ -77,7 +91,7 @@ class FieldStatistics:
             at = counted.at_rank
         lowest, highest = counted.lowest, counted.highest
         if lowest == highest and not self._non_finite:
-            add_constant(entry, field, lowest)
+            entry.update(_constant(field, lowest))
             return
         mean = counted.moments.mean
         if mean is not None:

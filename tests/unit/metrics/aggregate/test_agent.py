@@ -88,7 +88,8 @@ def test_closing_a_task_hands_over_its_entry_and_changes_no_other_number(
 ) -> None:
     whole = metrics_of(rows).result()
     metrics = metrics_of(rows)
-    entries = [entry for task in sorted(closed) if (entry := metrics.close(task)) is not None]
+    closings = [metrics.close(task) for task in sorted(closed)]
+    entries = [json.loads(entry) for entry in closings if entry is not None]
     rest = metrics.result()
     assert rest.agent_metrics == whole.agent_metrics
     assert rest.key_metrics == whole.key_metrics
