@@ -5,7 +5,6 @@ is a completed rollout; everything else is a typed failure, with whatever there 
 """
 
 import asyncio
-import contextlib
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,7 +28,6 @@ from rollgym.records import (
     RolloutError,
     Row,
     RowError,
-    Span,
     VerifierError,
 )
 from rollgym.records.decoding import JsonDecoder, decode_json
@@ -39,24 +37,22 @@ from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
 from rollgym.rollouts.signs import signs_of
 from rollgym.rollouts.token_rows import with_tokens_stored_once
-from rollgym.servers.agent import (
-    MODELS_HEADER,
-    PHASES_HEADER,
-    SECONDS_HEADER,
-    TURNS_HEADER,
-    UNVERIFIED,
-)
+from rollgym.servers.agent import UNVERIFIED
 from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import RolloutProgress, ending_time, working_for
 from rollgym.servers.exchange import Answer
+from rollgym.servers.report import (
+    EpisodeReport,
+    read_models,
+    read_phases,
+    read_seconds,
+    read_spans,
+    read_turns,
+)
 from rollgym.servers.responses import Response
-from rollgym.servers.spans import SPANS_HEADER, decode_spans
 
 _FIELDS = JsonDecoder(dict[str, msgspec.Raw])
-_PHASES = JsonDecoder(dict[str, float])
-_MODELS = JsonDecoder(tuple[ModelUse, ...])
-_TURNS = JsonDecoder(tuple[PolicyTurn, ...])
-NO_HEADERS: Mapping[str, str] = {}
+_NO_REPORT = EpisodeReport({}, (), None, None, None)
 _MARKS = frozenset((rows.FAILURE_CLASS, rows.FAILURE_TERMINAL, rows.NO_PERSIST))
 
 
@@ -91,9 +87,9 @@ class AgentWorker:
         with working_for(f"{item.task.index}/{item.repeat}", deadline - ending, progress):
             try:
                 answer = await self._run(rows.agent_name(row), sent, ending)
-                outcome = outcome_of(row, answer, self._success_threshold)
-                within = answer.headers.get(SECONDS_HEADER)
-                return begun_late(outcome, _lateness(clock() - began, within))
+                report = EpisodeReport.of(answer.headers)
+                outcome = outcome_of(row, answer, self._success_threshold, report)
+                return begun_late(outcome, _lateness(clock() - began, report.seconds))
             except RolloutError as error:
                 return failed_outcome(
                     Failure.of(error), error.partial or progress.kept(), clock() - began
@@ -120,8 +116,15 @@ class AgentWorker:
             raise
 
 
-def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
-    """The outcome that an agent's answer reports. Raises VerifierError where it cannot be read."""
+def outcome_of(
+    sent: Row, answer: Answer, success_threshold: float, report: EpisodeReport | None = None
+) -> Outcome:
+    """The outcome that an agent's answer reports. Raises VerifierError where it cannot be read.
+
+    `report` is that in the headers of the answer, for a caller that has it.
+    """
+    if report is None:
+        report = EpisodeReport.of(answer.headers)
     try:
         answered = answer.row
         added = added_fields(sent, answered)
@@ -129,7 +132,7 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     except RowError as error:
         raise VerifierError(f"the verified row cannot be read: {error}") from error
     if skipped:
-        turns = take_turns(added, answer.headers)
+        turns = take_turns(added, report)
         response = _readable_response(added)
         return Omitted(
             OmitReason.SKIPPED,
@@ -139,16 +142,16 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
         )
     if named or terminal:
         return _marked_failure(
-            str(named or FailureKind.VERIFIER), added, answer.headers, retryable=not terminal
+            str(named or FailureKind.VERIFIER), added, report, retryable=not terminal
         )
     try:
         reward, response = _reward(answered), _response(answered)
     except VerifierError as error:
-        return _unscored(Failure.of(error), added, answer.headers)
+        return _unscored(Failure.of(error), added, report)
     if rows.TOKENS not in added:  # an agent of another program
         moved = with_tokens_stored_once(response)
         added |= {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in moved.items()}
-    usage, turns = response.usage, take_turns(added, answer.headers)
+    usage, turns = response.usage, take_turns(added, report)
     success = _success(sent, answered, by_reward=reward >= success_threshold)
     signs = signs_of(sent.fields.get(rows.PARAMS), response, added, success=success)
     return Completed(
@@ -156,9 +159,9 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
         success=success,
         measures=measures_of(response, usage) | signs,
         usage=usage,
-        models=_models(answer.headers.get(MODELS_HEADER), response),
-        phases=_phases(answer.headers.get(PHASES_HEADER, "{}")),
-        spans=_spans(answer.headers.get(SPANS_HEADER, "[]")),
+        models=_models(report.models, response),
+        phases=dict(report.phases),
+        spans=report.spans,
         turns=turns,
         result=_result(added),
     )
@@ -174,21 +177,19 @@ def _marks(answered: Row) -> tuple[object, bool, bool]:
 
 
 def _marked_failure(
-    named: str, added: dict[str, msgspec.Raw], headers: Mapping[str, str], *, retryable: bool
+    named: str, added: dict[str, msgspec.Raw], report: EpisodeReport, *, retryable: bool
 ) -> Failed:
     """A failure that the environment itself reports. A reward beside it does not count."""
     kinds = {str(kind): kind for kind in FailureKind}
     kind = kinds.get(named, FailureKind.VERIFIER)
     detail = shorten(f"the environment marked the rollout as failed: {named}")
-    return _unscored(Failure(kind, detail, retryable=retryable), added, headers)
+    return _unscored(Failure(kind, detail, retryable=retryable), added, report)
 
 
-def _unscored(
-    failure: Failure, added: dict[str, msgspec.Raw], headers: Mapping[str, str]
-) -> Failed:
+def _unscored(failure: Failure, added: dict[str, msgspec.Raw], report: EpisodeReport) -> Failed:
     """The failure of a rollout that has a finished response but no verdict."""
     kept = {name: raw for name, raw in added.items() if name not in (rows.REWARD, rows.SUCCESS)}
-    turns = take_turns(kept, headers)
+    turns = take_turns(kept, report)
     response = _readable_response(kept)
     if response is None:
         kept.pop(rows.RESPONSE, None)
@@ -197,9 +198,9 @@ def _unscored(
     return Failed(
         failure,
         usage=response.usage if response else NO_USAGE,
-        models=_models(headers.get(MODELS_HEADER), response),
-        phases=_phases(headers.get(PHASES_HEADER, "{}")),
-        spans=_spans(headers.get(SPANS_HEADER, "[]")),
+        models=_models(report.models, response),
+        phases=dict(report.phases),
+        spans=report.spans,
         turns=turns,
         result=_result(kept),
     )
@@ -244,9 +245,9 @@ def failed_outcome(failure: Failure, partial: bytes | None, seconds: float) -> F
         kept = _FIELDS.decode(partial) if partial else {}
     except msgspec.DecodeError:
         kept = {}
-    phases = _phases(kept.pop("phases", "{}"))
-    spans, models_sent = _spans(kept.pop("spans", "[]")), kept.pop("models", None)
-    turns, within = take_turns(kept), kept.pop("seconds", None)
+    phases = read_phases(kept.pop("phases", None))
+    spans, models_sent = read_spans(kept.pop("spans", None)), read_models(kept.pop("models", None))
+    turns, within = take_turns(kept), read_seconds(kept.pop("seconds", None))
     response = _readable_response(kept)
     usage = response.usage if response else NO_USAGE
     result = _result(kept) if kept else NOTHING
@@ -260,8 +261,7 @@ def failed_outcome(failure: Failure, partial: bytes | None, seconds: float) -> F
         turns=turns,
         result=result,
     )
-    late = _lateness(seconds, bytes(within).decode() if within is not None else None)
-    return begun_late(failed, late)
+    return begun_late(failed, _lateness(seconds, within))
 
 
 def _readable_response(fields: Mapping[str, msgspec.Raw]) -> Response | None:
@@ -271,49 +271,28 @@ def _readable_response(fields: Mapping[str, msgspec.Raw]) -> Response | None:
         return None
 
 
-def _models(sent: str | msgspec.Raw | None, response: Response | None) -> tuple[ModelUse, ...]:
+def _models(
+    reported: tuple[ModelUse, ...] | None, response: Response | None
+) -> tuple[ModelUse, ...]:
     """The calls of models as the agent reports them, else one entry with the response's tokens."""
-    if sent is not None:
-        with contextlib.suppress(msgspec.DecodeError):
-            return _MODELS.decode(sent)
+    if reported is not None:
+        return reported
     if response is None or response.usage == NO_USAGE:
         return ()
     return (ModelUse(str(response.raw.get("model") or ""), usage=response.usage),)
 
 
 def take_turns(
-    fields: dict[str, msgspec.Raw], headers: Mapping[str, str] = NO_HEADERS
+    fields: dict[str, msgspec.Raw], report: EpisodeReport = _NO_REPORT
 ) -> tuple[PolicyTurn, ...]:
     """The turns of the policy, of which those among the fields are taken out."""
-    sent: str | msgspec.Raw | None = fields.pop(rows.TURNS, None)
-    if sent is None:
-        sent = headers.get(TURNS_HEADER)
-    try:
-        return _TURNS.decode(sent) if sent is not None else ()
-    except msgspec.DecodeError:
-        return ()
+    sent = fields.pop(rows.TURNS, None)
+    return (report.turns if sent is None else read_turns(sent)) or ()
 
 
-def _lateness(seconds: float, within: str | None) -> float:
+def _lateness(seconds: float, within: float | None) -> float:
     """How late an agent may have begun that worked `within` as many of these seconds.
 
     An agent that does not say it may have begun at any time.
     """
-    try:
-        return seconds - float(within or 0.0)
-    except ValueError:
-        return seconds
-
-
-def _phases(text: str | msgspec.Raw) -> dict[str, float]:
-    try:
-        return _PHASES.decode(text)
-    except msgspec.DecodeError:
-        return {}
-
-
-def _spans(text: str | msgspec.Raw) -> tuple[Span, ...]:
-    try:
-        return decode_spans(text)
-    except msgspec.DecodeError:
-        return ()
+    return seconds - (within or 0.0)

@@ -26,7 +26,7 @@ from rollgym.records import (
     boundary,
 )
 from rollgym.records.tokens import ROW_FIELD
-from rollgym.records.version import TURNS_FIELD
+from rollgym.records.version import TURNS_FIELD, PolicyTurn
 from rollgym.servers.client import NO_COOKIES, RecoveryWait, ServerClient
 from rollgym.servers.context import (
     after_the_deadline,
@@ -38,6 +38,7 @@ from rollgym.servers.context import (
 from rollgym.servers.episode import CONTEXT_OVERFLOW, Episode
 from rollgym.servers.exchange import Answer, CookieJar, Request
 from rollgym.servers.limit import Limit
+from rollgym.servers.report import EpisodeReport, fit_in_header
 from rollgym.servers.resources import CLOSABLE_HEADER, PARALLEL_HEADER
 from rollgym.servers.server import (
     Server,
@@ -47,22 +48,15 @@ from rollgym.servers.server import (
     ServerRef,
     decode_object,
 )
-from rollgym.servers.spans import LONGEST_HEADER, SPANS_HEADER, encode_spans
+from rollgym.servers.spans import wire_spans
 from rollgym.servers.verification import KEPT, Verification
 from rollgym.store.settings import Setting
 
-PHASES_HEADER = "x-rollgym-phases"
-MODELS_HEADER = "x-rollgym-models"
-TURNS_HEADER = "x-rollgym-turns"
-"""The turns of the policy, if a header can have them; else they are in the row."""
-SECONDS_HEADER = "x-rollgym-seconds"
-"""The duration of the whole episode."""
 UNVERIFIED = "unverified"
 """In the failure of a rollout: its response is finished and only lacks a verdict."""
 CLOSING_TIMEOUT = 5.0
 CLOSING_WAIT = 1.0
 AGGREGATE_TIMEOUT = 600.0
-_ENCODER = msgspec.json.Encoder()
 _IN_AGENT = boundary(AgentError)
 
 
@@ -252,24 +246,15 @@ class AgentServer(Server):
         fields = dict(episode.row_fields)
         if tokens := episode.token_turns:
             fields[ROW_FIELD] = tokens
-        turns = _ENCODER.encode(episode.turns)
-        if in_body := len(turns) > LONGEST_HEADER or not turns.isascii():
-            fields[TURNS_FIELD] = msgspec.Raw(turns)
+        turns: tuple[PolicyTurn, ...] | None = tuple(episode.turns)
+        if not fit_in_header(turns):
+            fields[TURNS_FIELD], turns = turns, None
         if fields:
             verified = verified.with_fields(fields)
-        phases = msgspec.json.encode(episode.phases).decode()
-        spans = encode_spans(episode.spans())
-        models = msgspec.json.encode(episode.models.all).decode()
-        seconds = f"{episode.seconds:.6f}"
-        headers = {
-            PHASES_HEADER: phases,
-            SPANS_HEADER: spans,
-            MODELS_HEADER: models,
-            SECONDS_HEADER: seconds,
-        }
-        if not in_body:
-            headers[TURNS_HEADER] = turns.decode()
-        return Answer(200, verified.raw, headers=headers, given=verified)
+        report = EpisodeReport(
+            episode.phases, episode.spans(), episode.models.all, turns, episode.seconds
+        )
+        return Answer(200, verified.raw, headers=report, given=verified)
 
     async def _answer_responses(self, request: Request) -> Answer:
         """The loop alone, for callers that seed and verify.
@@ -334,7 +319,7 @@ def partial_of(episode: Episode) -> bytes | None:
         kept[ROW_FIELD] = tokens
     spent: dict[str, Any] = {}
     if episode.phases:
-        spent = {"phases": episode.phases, "spans": episode.spans()}
+        spent = {"phases": episode.phases, "spans": wire_spans(episode.spans())}
         if models := episode.models.all:
             spent["models"] = models
         if turns := episode.turns:

@@ -37,6 +37,7 @@ from rollgym.records import (
     ModelUse,
     ModelUses,
     Row,
+    Span,
     ToolError,
     Usage,
 )
@@ -50,7 +51,7 @@ from rollgym.servers.client import EXCERPT, ServerClient, retry_after
 from rollgym.servers.endpoints.times import CallTimes
 from rollgym.servers.exchange import Answer, CookieJar, error_answer
 from rollgym.servers.responses import FunctionCall, JsonObject, Response, arguments_problem
-from rollgym.servers.spans import MOST_SPANS, Timed, WireSpan, wire_spans
+from rollgym.servers.spans import MOST_SPANS, Timed, spans_of
 from rollgym.servers.text_calls import find_text_call
 from rollgym.servers.tool_results import ToolOutput, tool_output
 from rollgym.servers.tools import RESERVED_NAMES
@@ -418,9 +419,9 @@ class Episode:
             "total_tokens": usage.input_tokens + usage.output_tokens,
         }
 
-    def spans(self) -> list[WireSpan]:
+    def spans(self) -> tuple[Span, ...]:
         """The spans of the first calls, in the order in which they ended."""
-        return wire_spans(self._calls, self._began)
+        return spans_of(self._calls, self._began)
 
     def spent(self, phase: str, began: float, label: str = "") -> None:
         """Add the seconds since the performance counter was `began`; parallel calls each count."""

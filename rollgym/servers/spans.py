@@ -27,25 +27,41 @@ _SPANS = JsonDecoder(list[tuple[str, _Microseconds, _Microseconds, str]])
 _ENCODER = msgspec.json.Encoder()
 
 
-def wire_spans(calls: Sequence[Timed], began: float) -> list[WireSpan]:
-    """Spans for the wire, counted from `began`. Labels are cut and safe in a header."""
+def spans_of(calls: Sequence[Timed], began: float) -> tuple[Span, ...]:
+    """The spans of calls, counted from `began`. Labels are cut and safe in a header."""
+    return tuple(
+        [
+            Span(
+                phase,
+                int((start - began) * _MICROSECONDS) / _MICROSECONDS,
+                int((end - start) * _MICROSECONDS) / _MICROSECONDS,
+                label and span_label(label),
+            )
+            for phase, start, end, label in calls
+        ]
+    )
+
+
+def wire_spans(spans: Sequence[Span]) -> list[WireSpan]:
+    """Spans for the wire."""
     return [
         (
-            phase,
-            int((start - began) * _MICROSECONDS),
-            int((end - start) * _MICROSECONDS),
-            label and span_label(label),
+            span.phase,
+            round(span.start * _MICROSECONDS),
+            round(span.seconds * _MICROSECONDS),
+            span.label,
         )
-        for phase, start, end, label in calls
+        for span in spans
     ]
 
 
-def encode_spans(spans: Sequence[WireSpan]) -> str:
+def encode_spans(spans: Sequence[Span]) -> str:
     """The header for the spans: as many of the first ones as it can hold."""
-    encoded = _ENCODER.encode(spans)
+    sent = wire_spans(spans)
+    encoded = _ENCODER.encode(sent)
     while len(encoded) > LONGEST_HEADER:
-        spans = spans[: len(spans) * 3 // 4]
-        encoded = _ENCODER.encode(spans)
+        sent = sent[: len(sent) * 3 // 4]
+        encoded = _ENCODER.encode(sent)
     return encoded.decode()
 
 

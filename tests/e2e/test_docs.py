@@ -37,7 +37,7 @@ from rollgym.servers import (
     ServerRef,
     TaskRow,
 )
-from rollgym.servers.agent import PHASES_HEADER, SECONDS_HEADER, TURNS_HEADER
+from rollgym.servers.report import PHASES_HEADER, SECONDS_HEADER, TURNS_HEADER
 from rollgym.servers.config.instances import RESTARTS
 from rollgym.servers.config.loading import SERVER_TOKEN
 from rollgym.servers.context import ROLLOUT_HEADER, TIMEOUT_HEADER

@@ -14,6 +14,7 @@ from rollgym.servers.spans import (
     MOST_SPANS,
     decode_spans,
     encode_spans,
+    spans_of,
     wire_spans,
 )
 from tests.cases import for_each
@@ -21,7 +22,7 @@ from tests.cases import for_each
 
 def test_a_span_crosses_to_the_microsecond() -> None:
     calls = [("model", 10.25, 11.5000004, ""), ("tools", 11.5, 11.75, "search")]
-    header = encode_spans(wire_spans(calls, began=10.0))
+    header = encode_spans(spans_of(calls, began=10.0))
     assert header == '[["model",250000,1250000,""],["tools",1500000,250000,"search"]]'
     assert decode_spans(header) == (
         Span("model", 0.25, 1.25),
@@ -37,7 +38,7 @@ def test_a_span_without_a_label_says_nothing_of_it() -> None:
 
 @given(st.text(max_size=200))
 def test_any_name_of_a_tool_is_safe_in_a_header_and_short(name: str) -> None:
-    header = encode_spans(wire_spans([("tools", 0.0, 1.0, name)], began=0.0))
+    header = encode_spans(spans_of([("tools", 0.0, 1.0, name)], began=0.0))
     assert header.isascii()
     assert header.isprintable()
     (span,) = decode_spans(header)
@@ -49,8 +50,8 @@ def test_any_name_of_a_tool_is_safe_in_a_header_and_short(name: str) -> None:
 @given(st.lists(st.text(max_size=60), max_size=MOST_SPANS))
 def test_a_header_holds_the_first_spans_as_far_as_they_fit(names: list[str]) -> None:
     calls = [("tools", start * 1e4, start * 1e4 + 9e3, name) for start, name in enumerate(names)]
-    spans = wire_spans(calls, began=0.0)
-    header = encode_spans(spans)
+    header = encode_spans(spans_of(calls, began=0.0))
+    spans = wire_spans(spans_of(calls, began=0.0))
     assert len(header) <= LONGEST_HEADER
     kept = json.loads(header)
     assert kept == [list(span) for span in spans[: len(kept)]]
