@@ -116,9 +116,15 @@ class Row:
         fields = self.fields
         if fields.keys().isdisjoint(changes):
             separator = b"," if fields else b""
+            if len(changes) == 1:  # its JSON is the field
+                ((name, value),) = changes.items()
+                changes = {name: msgspec.Raw(msgspec.json.encode(value))}
             added = msgspec.json.encode(changes)
             row = Row(self.raw[:-1].rstrip() + separator + added[1:])
-            row._parts = fields, added
+            if len(changes) == 1:
+                row.fields = {**fields, **changes}
+            else:
+                row._parts = fields, added
             return row
         return Row(msgspec.json.encode({**fields, **changes}))
 

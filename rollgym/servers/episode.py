@@ -85,6 +85,21 @@ class Episode:
     says whether the caller reads `token_turns`, not the tokens on the items.
     """
 
+    closable = False
+    """Whether the environment has a session that can be closed without a verdict."""
+    parallel_tools: frozenset[str] = frozenset()
+    """The tools that the environment marks as safe to run in parallel."""
+    row: Row | None = None
+    """The row of the rollout; None for an agent whose caller seeds and verifies."""
+    response: dict[str, Any] | None = None
+    """The whole trajectory, once the agent has returned it."""
+    usage: Usage = NO_USAGE
+    stopped_by: str | None = None
+    """Why the episode ended before the model did: `max_steps` or `context_overflow`."""
+    tool_errors = 0
+    tool_calls_rejected = 0
+    tool_calls_from_text = 0
+
     def __init__(
         self,
         model: ServerClient,
@@ -105,26 +120,12 @@ class Episode:
         self.resources = resources
         self.resources_jar = CookieJar(cookies)
         self.model_jar = CookieJar()
-        self.closable = False
-        """Whether the environment has a session that can be closed without a verdict."""
-        self.parallel_tools: frozenset[str] = frozenset()
-        """The tools that the environment marks as safe to run in parallel."""
-        self.row: Row | None = None
-        """The row of the rollout; None for an agent whose caller seeds and verifies."""
         self.row_fields: dict[str, Any] = {}
         """Further fields for the verified row, or for what is kept of a rollout that failed."""
         self.output: list[JsonObject] = []
         """The trajectory so far, as items of the Responses API; the agent adds the turns to it."""
-        self.response: dict[str, Any] | None = None
-        """The whole trajectory, once the agent has returned it."""
-        self.usage: Usage = NO_USAGE
         self.models = ModelUses()
         self.phases: dict[str, float] = {}
-        self.stopped_by: str | None = None
-        """Why the episode ended before the model did: `max_steps` or `context_overflow`."""
-        self.tool_errors = 0
-        self.tool_calls_rejected = 0
-        self.tool_calls_from_text = 0
         self._asked: Mapping[str, Any] = {}
         self._last: Response | None = None
         self._takes_tokens = takes_tokens

@@ -135,14 +135,15 @@ class Response:
         if not usage or not isinstance(usage, dict):
             return NO_USAGE
         of_input, of_output = usage.get("input_tokens_details"), usage.get("output_tokens_details")
-        counts = (
-            usage.get("input_tokens"),
-            usage.get("output_tokens"),
-            of_input.get("cached_tokens") if isinstance(of_input, dict) else 0,
-            of_output.get("reasoning_tokens") if isinstance(of_output, dict) else 0,
+        read, written = usage.get("input_tokens"), usage.get("output_tokens")
+        cached = of_input.get("cached_tokens") if isinstance(of_input, dict) else 0
+        reasoning = of_output.get("reasoning_tokens") if isinstance(of_output, dict) else 0
+        return Usage(  # a bool does not count
+            read if type(read) is int and read > 0 else 0,
+            written if type(written) is int and written > 0 else 0,
+            cached if type(cached) is int and cached > 0 else 0,
+            reasoning if type(reasoning) is int and reasoning > 0 else 0,
         )
-        # A bool does not count.
-        return Usage(*[each if type(each) is int and each > 0 else 0 for each in counts])
 
     @property
     def _last_assistant_message(self) -> JsonObject:
@@ -170,8 +171,13 @@ def _message_text(message: JsonObject) -> str:
         return content
     if not isinstance(content, list):
         return ""
-    said = [p for p in content if isinstance(p, dict) and p.get("type") == "output_text"]
-    return "".join([_text(part, "text") for part in said])
+    texts: list[str] = []
+    for part in content:
+        if isinstance(part, dict) and part.get("type") == "output_text":
+            text = part.get("text")
+            if isinstance(text, str):
+                texts.append(text)
+    return "".join(texts)
 
 
 def _objects(source: JsonObject, name: str) -> list[JsonObject]:
