@@ -21,6 +21,7 @@ class _Skipped(msgspec.Struct):
 
 
 _OBJECT = JsonDecoder(_Skipped)
+_encode = msgspec.json.Encoder().encode
 _DECODERS: dict[Any, JsonDecoder[Any]] = {}
 
 
@@ -116,17 +117,17 @@ class Row:
         fields = self.fields
         if fields.keys().isdisjoint(changes):
             separator = b"," if fields else b""
-            if len(changes) == 1:  # its JSON is the field
-                ((name, value),) = changes.items()
-                changes = {name: msgspec.Raw(msgspec.json.encode(value))}
-            added = msgspec.json.encode(changes)
+            added = _encode(changes)
             row = Row(self.raw[:-1].rstrip() + separator + added[1:])
-            if len(changes) == 1:
-                row.fields = {**fields, **changes}
-            else:
-                row._parts = fields, added
+            row._parts = fields, added
             return row
-        return Row(msgspec.json.encode({**fields, **changes}))
+        return Row(_encode({**fields, **changes}))
+
+    def with_json(self, name: str, value: msgspec.Raw) -> "Row":
+        """As `with_fields`, with one field whose JSON is known and need not be separated again."""
+        row = self.with_fields({name: value})
+        row.fields = {**self.fields, name: value}
+        return row
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Row) and self.raw == other.raw

@@ -13,6 +13,7 @@ bounded time, and the others wait with it.
 
 import asyncio
 import contextvars
+from asyncio import get_running_loop
 from collections.abc import Awaitable, Mapping, Sequence
 from itertools import count
 from typing import Protocol
@@ -98,18 +99,18 @@ class ServerClient:
         """
         # A copy: parallel calls share the jar, and their answers change it.
         cookies = dict(jar.cookies) if jar else NO_COOKIES
-        if isinstance(body, Row):
-            request = Request(method, path, body.raw, cookies, body)
-        else:
+        if isinstance(body, bytes):
             request = Request(method, path, body, cookies)
-        loop = asyncio.get_running_loop()
+        else:
+            request = Request(method, path, body.raw, cookies, body)
+        loop = get_running_loop()
         seconds = seconds_left(within, loop)
         if seconds <= 0:
             raise DeadlineError(f"{path} was not sent to {self.name}: the deadline has passed")
         try:
-            with Limit(seconds + grace, loop):
-                send = self._send or self.replicas.choose().send
-                answer = await send(request, seconds + grace)
+            longest = seconds + grace
+            with Limit(longest, loop):
+                answer = await (self._send or self.replicas.choose().send)(request, longest)
                 if answer.parts is not None:
                     answer = await complete(answer)
         except NoAnswerError as cause:

@@ -8,6 +8,7 @@ else here. So one timer checks all the long ones, a few times a second; a short 
 """
 
 import asyncio
+from asyncio import current_task, get_running_loop
 
 LOOK_INTERVAL = 0.1
 LONG = 5.0
@@ -21,7 +22,7 @@ class Limit:
     """
 
     __slots__ = (
-        *("_cancelling", "_loop", "_seconds", "_task", "_timer", "_watch"),
+        *("_cancelling", "_limits", "_loop", "_seconds", "_task", "_timer"),
         *("expired", "expires"),
     )
 
@@ -32,27 +33,27 @@ class Limit:
         self.expired = False
 
     def __enter__(self) -> "Limit":
-        loop = self._loop or asyncio.get_running_loop()
-        task = asyncio.current_task(loop)
+        loop, seconds = self._loop or get_running_loop(), self._seconds
+        task = current_task(loop)
         if task is None:
             raise RuntimeError("a limit needs a task to cancel")
         self._task = task
         self._cancelling = task.cancelling()
-        self._timer: asyncio.TimerHandle | None = None
-        if self._seconds < LONG:
-            self._timer = loop.call_later(self._seconds, self.expire)
+        if seconds < LONG:
+            self._limits: set[Limit] | None = None
+            self._timer = loop.call_later(seconds, self.expire)
         else:
-            self.expires = loop.time() + self._seconds
-            self._watch = _WATCHES.get(loop) or _Watch(loop)
-            self._watch.limits.add(self)
+            self.expires = loop.time() + seconds
+            limits = self._limits = _LIMITS.get(loop) or _watched(loop)
+            limits.add(self)
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if not self.expired:
-            if self._timer is None:
-                self._watch.limits.discard(self)
-            else:
+            if self._limits is None:
                 self._timer.cancel()
+            else:
+                self._limits.discard(self)
             return
         cancelled_by_us_alone = self._task.uncancel() <= self._cancelling
         if cancelled_by_us_alone and isinstance(error, asyncio.CancelledError):
@@ -63,28 +64,27 @@ class Limit:
         self._task.cancel()
 
 
-class _Watch:
-    """Checks the long limits of one event loop, while there are any."""
-
-    __slots__ = ("_loop", "limits")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.limits: set[Limit] = set()
-        self._loop = loop
-        for ended in [each for each in _WATCHES if each.is_closed()]:
-            del _WATCHES[ended]
-        _WATCHES[loop] = self
-        loop.call_later(LOOK_INTERVAL, self._look)
-
-    def _look(self) -> None:
-        now = self._loop.time()
-        for limit in [limit for limit in self.limits if limit.expires <= now]:
-            self.limits.discard(limit)
-            limit.expire()
-        if self.limits:
-            self._loop.call_later(LOOK_INTERVAL, self._look)
-        else:
-            del _WATCHES[self._loop]
+_LIMITS: dict[asyncio.AbstractEventLoop, set[Limit]] = {}
+"""The long limits of each event loop that is being looked at."""
 
 
-_WATCHES: dict[asyncio.AbstractEventLoop, _Watch] = {}
+def _watched(loop: asyncio.AbstractEventLoop) -> set[Limit]:
+    """The long limits of a loop, which are looked at while there are any."""
+    limits = _LIMITS.get(loop)
+    if limits is None:
+        for ended in [each for each in _LIMITS if each.is_closed()]:
+            del _LIMITS[ended]
+        limits = _LIMITS[loop] = set()
+        loop.call_later(LOOK_INTERVAL, _look, loop, limits)
+    return limits
+
+
+def _look(loop: asyncio.AbstractEventLoop, limits: set[Limit]) -> None:
+    now = loop.time()
+    for limit in [limit for limit in limits if limit.expires <= now]:
+        limits.discard(limit)
+        limit.expire()
+    if limits:
+        loop.call_later(LOOK_INTERVAL, _look, loop, limits)
+    else:
+        del _LIMITS[loop]

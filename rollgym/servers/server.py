@@ -105,6 +105,13 @@ class NoServers:
         raise KeyError(name)
 
 
+async def _no_answer(_: Request) -> Answer:
+    raise AssertionError("no request has this method")
+
+
+_NO_ROUTE: tuple[str, Handler] = ("", _no_answer)
+
+
 class Server:
     """Base of all servers. `name` is that of the instance in the configuration."""
 
@@ -155,7 +162,9 @@ class Server:
         """
         began, limit = time.perf_counter(), None
         try:
-            handler = self._handler(request)
+            method, handler = self._routes.get(request.path, _NO_ROUTE)
+            if method != request.method or len(request.body) > self._largest_request:
+                raise self._refusal(request)
             if seconds <= self._timeout:
                 answer = await handler(request)
             else:
@@ -179,21 +188,19 @@ class Server:
             self._log(request, answer, time.perf_counter() - began)
         return answer
 
-    def _handler(self, request: Request) -> Handler:
-        """The handler of the request's route. Raises RefusedRequestError."""
+    def _refusal(self, request: Request) -> RefusedRequestError:
+        """Why a request is refused that is too large, or that no route answers."""
         if len(request.body) > self._largest_request:
-            raise RefusedRequestError(413, self.too_large())
-        method, handler = self._routes.get(request.path, ("", None))
-        if handler is None:
+            return RefusedRequestError(413, self.too_large())
+        if request.path not in self._routes:
             known = ", ".join(f"{verb} {path}" for path, (verb, _) in self._routes.items())
-            raise RefusedRequestError(
+            return RefusedRequestError(
                 404, f"{self.name} has no {request.path}; its routes are {known}"
             )
-        if request.method != method:
-            raise RefusedRequestError(
-                405, f"{request.path} of {self.name} expects {method}, not {request.method}"
-            )
-        return handler
+        method, _ = self._routes[request.path]
+        return RefusedRequestError(
+            405, f"{request.path} of {self.name} expects {method}, not {request.method}"
+        )
 
     def too_large(self) -> str:
         return (

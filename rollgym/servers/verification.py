@@ -60,7 +60,9 @@ async def verify(
 
     A row that the environment marks as failed or as not to be kept is a verdict too.
     """
-    asked = row.with_fields({"response": response})
+    if not isinstance(response, msgspec.Raw):
+        response = msgspec.Raw(msgspec.json.encode(response))
+    asked = row.with_json("response", response)
     answer = await client.call("/verify", asked, error=VerifierError, jar=jar, within=within)
     sent, verified = asked.raw, answer.body
     try:
@@ -73,7 +75,7 @@ async def verify(
     _check(verified)
     if "response" in answered.fields:
         return answered
-    return answered.with_fields({"response": response})
+    return answered.with_json("response", response)
 
 
 def _check(verdict: bytes) -> None:

@@ -81,10 +81,11 @@ class _TaskNumbers:
         """The entry of the task, as JSON: its index, its number of rollouts, and the statistics of
         those fields that are kept over all tasks."""
         parts = [b'"%b":%d,"%b":%d' % (_TASK, task, _ROLLOUTS, self._rollouts)]
-        for name in sorted(self._values.keys() & fields.names):
+        names = self._values.keys() & fields.names if fields.truncated else self._values
+        for name in sorted(names):
             values = self._values[name]
             first = values[0]
-            if isfinite(first) and (len(values) == 1 or values.count(first) == len(values)):
+            if values.count(first) == len(values) and isfinite(first):
                 parts.append(constant_members(name, first))
             else:
                 statistics: dict[str, float] = {}

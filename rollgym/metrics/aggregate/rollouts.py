@@ -57,9 +57,14 @@ def numbers_of(rollout: Rollout) -> dict[str, float]:
 
 
 def _add_numbers(numbers: dict[str, float], fields: Mapping[str, object]) -> None:
-    for name, value in fields.items():
-        if isinstance(value, _NUMBERS) and not name.startswith(_BOOKKEEPING):
-            numbers[name] = value + 0.0 if type(value) is float else _as_float(value)
+    try:
+        for name, value in fields.items():
+            if isinstance(value, _NUMBERS) and not name.startswith(_BOOKKEEPING):
+                numbers[name] = float(value) + 0.0  # as in `_as_float`
+    except OverflowError:
+        for name, value in fields.items():
+            if isinstance(value, _NUMBERS) and not name.startswith(_BOOKKEEPING):
+                numbers[name] = _as_float(value)
 
 
 def task_of(rollout: Rollout) -> int:

@@ -12,7 +12,7 @@ whole under `item`, so that nothing here can fail a rollout that is finished.
 """
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 
@@ -54,6 +54,39 @@ def arguments_problem(arguments: str) -> str | None:
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         return f"not a JSON object: {error}"
     return None
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _InputDetails(msgspec.Struct):
+    cached_tokens: _Count = 0
+
+
+class _OutputDetails(msgspec.Struct):
+    reasoning_tokens: _Count = 0
+
+
+class _Counts(msgspec.Struct):
+    """The token counts of a response, as the API writes them."""
+
+    input_tokens: _Count = 0
+    output_tokens: _Count = 0
+    input_tokens_details: _InputDetails | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+
+def _readable_counts(usage: JsonObject) -> Usage:
+    """The counts that are numbers, of a server that writes others as well."""
+    of_input, of_output = usage.get("input_tokens_details"), usage.get("output_tokens_details")
+    counts = (
+        usage.get("input_tokens"),
+        usage.get("output_tokens"),
+        of_input.get("cached_tokens") if isinstance(of_input, dict) else 0,
+        of_output.get("reasoning_tokens") if isinstance(of_output, dict) else 0,
+    )
+    # A bool does not count.
+    return Usage(*[each if type(each) is int and each > 0 else 0 for each in counts])
 
 
 class Response:
@@ -134,15 +167,16 @@ class Response:
         usage = self.raw.get("usage")
         if not usage or not isinstance(usage, dict):
             return NO_USAGE
-        of_input, of_output = usage.get("input_tokens_details"), usage.get("output_tokens_details")
-        read, written = usage.get("input_tokens"), usage.get("output_tokens")
-        cached = of_input.get("cached_tokens") if isinstance(of_input, dict) else 0
-        reasoning = of_output.get("reasoning_tokens") if isinstance(of_output, dict) else 0
-        return Usage(  # a bool does not count
-            read if type(read) is int and read > 0 else 0,
-            written if type(written) is int and written > 0 else 0,
-            cached if type(cached) is int and cached > 0 else 0,
-            reasoning if type(reasoning) is int and reasoning > 0 else 0,
+        try:
+            counts = msgspec.convert(usage, _Counts)
+        except msgspec.ValidationError:
+            return _readable_counts(usage)
+        of_input, of_output = counts.input_tokens_details, counts.output_tokens_details
+        return Usage(
+            counts.input_tokens,
+            counts.output_tokens,
+            of_input.cached_tokens if of_input else 0,
+            of_output.reasoning_tokens if of_output else 0,
         )
 
     @property

@@ -20,10 +20,10 @@ async def scores(request: Request, seconds: float) -> Answer:
     return Answer(200, b'{"x": 1, "response": {}, "reward": 1.0}')
 
 
-def verified(jar: CookieJar) -> bytes:
+def verified(jar: CookieJar) -> Row:
     """The verdict for a rollout whose session was opened at the replica that is gone."""
 
-    async def verify() -> bytes:
+    async def verify() -> Row:
         client = ServerClient("shop", [gone, scores]).one({"replica_shop": "0"})
         return await Verification(3, 60.0, RecoveryWait(0.0))(client, jar, ROW, {})
 
@@ -31,7 +31,7 @@ def verified(jar: CookieJar) -> bytes:
 
 
 def test_a_response_without_a_session_is_scored_by_another_replica() -> None:
-    assert b'"reward": 1.0' in verified(CookieJar())
+    assert b'"reward": 1.0' in verified(CookieJar()).raw
 
 
 def test_a_session_that_is_gone_with_its_replica_lets_the_rollout_run_again() -> None:
