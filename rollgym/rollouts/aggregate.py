@@ -81,9 +81,7 @@ class DefaultMetrics(Closable):
         self._counted: dict[int, int] = {}
         self._groups = TemporaryFile(buffering=BUFFER)  # noqa: SIM115 - closed with the object
 
-    def add(
-        self, task: Task, attempt: Attempt, result: RecordedResult | None = None
-    ) -> None:
+    def add(self, task: Task, attempt: Attempt, result: RecordedResult | None = None) -> None:
         """Count a completed rollout; `result` is its recorded result where it is known."""
         agent = rows.agent_name(task.row)
         agent_counted = self._agents.get(agent)
@@ -224,9 +222,7 @@ def completed_attempts(directory: Path, holds: HoldsTask) -> Iterator[Attempt]:
             yield attempt
 
 
-def _numbers(
-    task: Task, attempt: Attempt, result: RecordedResult
-) -> tuple[dict[str, float], bool]:
+def _numbers(task: Task, attempt: Attempt, result: RecordedResult) -> tuple[dict[str, float], bool]:
     """The numbers of a completed rollout's `metrics_row`, and whether it succeeded."""
     outcome = attempt.outcome
     if not isinstance(outcome, Completed):

@@ -108,9 +108,7 @@ class AgentWorker:
         client = self._clients(agent).one()
         try:
             # The deadline of the attempt is the only limit.
-            return await client.call(
-                "/run", row, error=AgentError, within=math.inf, grace=grace
-            )
+            return await client.call("/run", row, error=AgentError, within=math.inf, grace=grace)
         except RolloutError as error:
             await self._recovery.wait_for(client.whole, error)
             raise

@@ -26,7 +26,7 @@ from rollgym.records import (
     boundary,
 )
 from rollgym.records.tokens import ROW_FIELD
-from rollgym.records.version import TURNS_FIELD, PolicyTurn
+from rollgym.records.version import TURNS_FIELD
 from rollgym.servers.client import NO_COOKIES, RecoveryWait, ServerClient
 from rollgym.servers.context import (
     after_the_deadline,
@@ -246,13 +246,18 @@ class AgentServer(Server):
         fields = dict(episode.row_fields)
         if tokens := episode.token_turns:
             fields[ROW_FIELD] = tokens
-        turns: tuple[PolicyTurn, ...] | None = tuple(episode.turns)
-        if not fit_in_header(turns):
-            fields[TURNS_FIELD], turns = turns, None
+        turns = tuple(episode.turns)
+        in_header = fit_in_header(turns)
+        if not in_header:
+            fields[TURNS_FIELD] = turns
         if fields:
             verified = verified.with_fields(fields)
         report = EpisodeReport(
-            episode.phases, episode.spans(), episode.models.all, turns, episode.seconds
+            episode.phases,
+            episode.spans(),
+            episode.models.all,
+            turns if in_header else None,
+            episode.seconds,
         )
         return Answer(200, verified.raw, headers=report, given=verified)
 

@@ -2,9 +2,7 @@
 
 An agent's loop calls the model and the tools through `Episode`. It keeps the cookies of each
 server, adds up tokens and the seconds of each phase, and records when the first calls happened.
-
-*Order.* The calls of one turn run one after another. Neighbouring calls of tools that the
-environment marks as safe run in parallel, and all calls do with `parallel_tool_calls`.
+The tools and the times are those of `episode_tools`.
 
 *Tokens.* With `takes_tokens`, the tokens that a model server put on the items of a turn move to
 `token_turns`, where each turn is stored once. A model server that continues from tokens gets those
@@ -15,15 +13,10 @@ in its answer.
 
 *Calls in texts.* A turn without a call whose text ends with one of a known tool makes that call,
 which is counted (`rollgym.servers.text_calls`).
-
-*Errors of tools.* What the model caused, it reads: a call that cannot be made, and an answer with a
-status of 400 to 499. Everything else fails the attempt. The errors that the model did read are
-counted, and `annotate` writes the counts into the response.
 """
 
-import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -37,32 +30,24 @@ from rollgym.records import (
     ModelUse,
     ModelUses,
     Row,
-    Span,
-    ToolError,
     Usage,
 )
 from rollgym.records.decoding import JsonDecoder
-from rollgym.records.failure import shorten
 from rollgym.records.token_json import TokenReader, as_json, decode_besides_tokens
 from rollgym.records.tokens import TOKEN_FIELDS, TokenTurn, TurnKind
 from rollgym.records.usage import to_microsecond
 from rollgym.records.version import PolicyTurn, TurnVersion, merged_version
-from rollgym.servers.client import EXCERPT, ServerClient, retry_after
+from rollgym.servers.client import ServerClient
 from rollgym.servers.endpoints.times import CallTimes
-from rollgym.servers.exchange import Answer, CookieJar, error_answer
-from rollgym.servers.responses import FunctionCall, JsonObject, Response, arguments_problem
-from rollgym.servers.spans import MOST_SPANS, Timed, spans_of
+from rollgym.servers.episode_tools import EpisodeTools, tool_names
+from rollgym.servers.exchange import CookieJar
+from rollgym.servers.responses import JsonObject, Response
 from rollgym.servers.text_calls import find_text_call
-from rollgym.servers.tool_results import ToolOutput, tool_output
-from rollgym.servers.tools import RESERVED_NAMES
 
 _OBJECT = JsonDecoder(dict[str, Any])
 CONTEXT_OVERFLOW = "context_overflow"
 TAKES_TOKENS = "takes_token_ids"
 """On the item of a turn: the model server continues from the tokens of this item."""
-MOST_PARALLEL = 64
-"""The most calls of one turn that run at the same time."""
-_OVERLOADED = (408, 429)
 _TAKEN = frozenset((*TOKEN_FIELDS, TAKES_TOKENS))
 _OURS = ("stopped_by", "tool_errors", "tool_calls_rejected", "tool_calls_from_text")
 
@@ -76,7 +61,7 @@ class _EpisodeTurn(NamedTuple):
     item: JsonObject | None
 
 
-class Episode:
+class Episode(EpisodeTools):
     """The model, the tools and the session of one rollout, for an agent.
 
     `tool_timeout` and `model_timeout` bound each call. `cookies` are those of a session that the
@@ -85,10 +70,6 @@ class Episode:
     says whether the caller reads `token_turns`, not the tokens on the items.
     """
 
-    closable = False
-    """Whether the environment has a session that can be closed without a verdict."""
-    parallel_tools: frozenset[str] = frozenset()
-    """The tools that the environment marks as safe to run in parallel."""
     row: Row | None = None
     """The row of the rollout; None for an agent whose caller seeds and verifies."""
     response: dict[str, Any] | None = None
@@ -96,8 +77,6 @@ class Episode:
     usage: Usage = NO_USAGE
     stopped_by: str | None = None
     """Why the episode ended before the model did: `max_steps` or `context_overflow`."""
-    tool_errors = 0
-    tool_calls_rejected = 0
     tool_calls_from_text = 0
 
     def __init__(
@@ -112,20 +91,19 @@ class Episode:
         show_server_errors: bool = False,
         takes_tokens: bool = False,
     ) -> None:
+        super().__init__(
+            resources,
+            tool_timeout=tool_timeout,
+            cookies=cookies,
+            parallel=parallel,
+            show_server_errors=show_server_errors,
+        )
         self._model = model
-        self._tool_timeout = tool_timeout
         self._model_timeout = model_timeout
-        self._parallel = parallel
-        self._show_server_errors = show_server_errors
-        self.resources = resources
-        self.resources_jar = CookieJar(cookies)
         self.model_jar = CookieJar()
         self.row_fields: dict[str, Any] = {}
         """Further fields for the verified row, or for what is kept of a rollout that failed."""
-        self.output: list[JsonObject] = []
-        """The trajectory so far, as items of the Responses API; the agent adds the turns to it."""
         self.models = ModelUses()
-        self.phases: dict[str, float] = {}
         self._asked: Mapping[str, Any] = {}
         self._last: Response | None = None
         self._takes_tokens = takes_tokens
@@ -133,8 +111,6 @@ class Episode:
         self._token_items: dict[int, JsonObject] = {}
         self._turns: list[_EpisodeTurn] = []
         self._continued: tuple[JsonObject, JsonObject] | None = None
-        self._began = time.perf_counter()
-        self._calls: list[Timed] = []
 
     async def ask_model(
         self, params: Mapping[str, Any], *, read_text_calls: bool = True
@@ -189,55 +165,6 @@ class Episode:
             self._take_tokens(response)
         return response
 
-    async def call_tools(self, calls: Sequence[FunctionCall], tools: object) -> None:
-        """Make the calls of one turn, and add their outputs to `output` in the order of the calls.
-
-        `tools` are those of the task, as in `params["tools"]`; only they can be called. Raises the
-        errors of `call_tool`; the outputs of calls that have ended are kept.
-        """
-        known = _tool_names(tools)
-        for together in self._batches(calls) if len(calls) > 1 else [calls]:
-            if len(together) == 1:
-                self.output.append(await self._call(together[0], known))
-                continue
-            tasks: list[asyncio.Task[JsonObject]] = []
-            try:
-                async with asyncio.TaskGroup() as group:
-                    tasks += [group.create_task(self._call(call, known)) for call in together]
-            finally:
-                self.output += [task.result() for task in tasks if _has_result(task)]
-
-    async def call_tool(self, name: str, arguments: bytes) -> ToolOutput:
-        """Call a tool; returns what the model reads, also where the tool answered an error.
-
-        Raises ToolError when the tool's server did not answer or broke, and the server's error when
-        it reports a failure of the rollout.
-        """
-        if name in RESERVED_NAMES or "/" in name:
-            return self._reject(f"there is no tool {name!r}")
-        return tool_output(await self.ask_tool(name, arguments))
-
-    async def ask_tool(self, name: str, arguments: bytes) -> Answer:
-        """The answer of a tool, also an error that the model caused. Raises as `call_tool`.
-
-        The caller has checked the name: other routes of the environment have names too.
-        """
-        began = time.perf_counter()
-        try:
-            answer = await self.resources.call(
-                f"/{name}",
-                arguments,
-                error=ToolError,
-                jar=self.resources_jar,
-                within=self._tool_timeout,
-                any_status=True,
-            )
-        finally:
-            self.spent("tools", began, name)
-        if not answer.ok:
-            self._count_error(name, answer)
-        return answer
-
     async def list_models(self) -> bytes:
         """The models of the model server, as it lists them."""
         answer = await self._model.call(
@@ -283,11 +210,6 @@ class Episode:
             for turn in self._turns
         ]
 
-    @property
-    def seconds(self) -> float:
-        """Seconds since the beginning of the episode."""
-        return time.perf_counter() - self._began
-
     def _places(self) -> dict[int, int]:
         """The places of the items in the trajectory, by their identity."""
         whole = self.output if self.response is None else self.response.get("output") or ()
@@ -318,7 +240,7 @@ class Episode:
         text = _last_text(last)
         if "{" not in text:
             return
-        known = _tool_names(params.get("tools"))
+        known = tool_names(params.get("tools"))
         if not known or response.function_calls or params.get("tool_choice") == "none":
             return
         call = find_text_call(text, known)
@@ -339,53 +261,6 @@ class Episode:
         kept = {name: last[name] for name in (*TOKEN_FIELDS, TAKES_TOKENS) if name in last}
         last.clear()
         last.update(made | kept)
-
-    def _batches(self, calls: Sequence[FunctionCall]) -> Iterator[list[FunctionCall]]:
-        """The calls, divided into those that may run at the same time."""
-        together: list[FunctionCall] = []
-        for call in calls:
-            safe = self._parallel or call.name in self.parallel_tools
-            if together and not (safe and len(together) < MOST_PARALLEL):
-                yield together
-                together = []
-            together.append(call)
-            if not safe:
-                yield together
-                together = []
-        if together:
-            yield together
-
-    async def _call(self, call: FunctionCall, tools: set[str]) -> JsonObject:
-        """The output of a call. Other routes, such as the verifier, cannot be called."""
-        arguments = call.arguments or "{}"
-        output: ToolOutput
-        if call.name not in tools:
-            known = ", ".join(sorted(tools))
-            output = self._reject(f"unknown tool {call.name!r}; known tools: {known}")
-        elif problem := arguments_problem(arguments):
-            output = self._reject(f"the arguments of {call.name} are {problem}")
-        else:
-            output = await self.call_tool(call.name, arguments.encode())
-        return {"type": "function_call_output", "call_id": call.call_id, "output": output}
-
-    def _reject(self, message: str) -> str:
-        """An error in the same form as errors of servers, so that the model sees one form."""
-        self.tool_calls_rejected += 1
-        return error_answer(400, message).text
-
-    def _count_error(self, name: str, answer: Answer) -> None:
-        """Raises ToolError for an error that the model did not cause."""
-        of_model = 400 <= answer.status < 500 and answer.status not in _OVERLOADED
-        if not (of_model or self._show_server_errors):
-            raise ToolError(
-                f"{self.resources.name} answered the tool {name} with HTTP {answer.status}: "
-                f"{shorten(answer.text, EXCERPT)}",
-                retry_after=retry_after(answer.headers),
-            )
-        if answer.status == 422:  # the arguments did not pass the check of the tool
-            self.tool_calls_rejected += 1
-        else:
-            self.tool_errors += 1
 
     def finish(self) -> JsonObject:
         """The trajectory: the object of the last turn, with the output and usage of all turns."""
@@ -419,17 +294,6 @@ class Episode:
             "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
             "total_tokens": usage.input_tokens + usage.output_tokens,
         }
-
-    def spans(self) -> tuple[Span, ...]:
-        """The spans of the first calls, in the order in which they ended."""
-        return spans_of(self._calls, self._began)
-
-    def spent(self, phase: str, began: float, label: str = "") -> None:
-        """Add the seconds since the performance counter was `began`; parallel calls each count."""
-        ended = time.perf_counter()
-        self.phases[phase] = self.phases.get(phase, 0.0) + ended - began
-        if len(self._calls) < MOST_SPANS:
-            self._calls.append((phase, began, ended, label))
 
 
 def _last_item(answer: JsonObject) -> object:
@@ -466,16 +330,6 @@ def _with_tokens(items: object, item: JsonObject, fields: JsonObject) -> object:
     if not isinstance(items, list):
         return items
     return [{**each, **fields} if each is item else each for each in items]
-
-
-def _has_result(task: asyncio.Task[JsonObject]) -> bool:
-    return task.done() and not task.cancelled() and task.exception() is None
-
-
-def _tool_names(tools: object) -> set[str]:
-    if not isinstance(tools, list):
-        return set()
-    return {tool["name"] for tool in tools if isinstance(tool, dict) and "name" in tool}
 
 
 def _unanswered(params: Mapping[str, Any]) -> JsonObject:

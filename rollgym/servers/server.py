@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, NoReturn, Protocol, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -164,7 +164,7 @@ class Server:
         try:
             method, handler = self._routes.get(request.path, _NO_ROUTE)
             if method != request.method or len(request.body) > self._largest_request:
-                raise self._refusal(request)
+                self._refuse(request)
             if seconds <= self._timeout:
                 answer = await handler(request)
             else:
@@ -188,17 +188,17 @@ class Server:
             self._log(request, answer, time.perf_counter() - began)
         return answer
 
-    def _refusal(self, request: Request) -> RefusedRequestError:
-        """Why a request is refused that is too large, or that no route answers."""
+    def _refuse(self, request: Request) -> NoReturn:
+        """Refuse a request that is too large, or that no route answers."""
         if len(request.body) > self._largest_request:
-            return RefusedRequestError(413, self.too_large())
+            raise RefusedRequestError(413, self.too_large())
         if request.path not in self._routes:
             known = ", ".join(f"{verb} {path}" for path, (verb, _) in self._routes.items())
-            return RefusedRequestError(
+            raise RefusedRequestError(
                 404, f"{self.name} has no {request.path}; its routes are {known}"
             )
         method, _ = self._routes[request.path]
-        return RefusedRequestError(
+        raise RefusedRequestError(
             405, f"{request.path} of {self.name} expects {method}, not {request.method}"
         )
 
