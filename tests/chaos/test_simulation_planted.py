@@ -7,7 +7,8 @@ from itertools import count
 import msgspec
 import pytest
 
-from rollgym.engine import RetryPolicy, admission, collect
+from rollgym.engine import RetryPolicy, admission
+from rollgym.engine.collection import Collection
 from rollgym.engine.concurrency import FixedLimit
 from rollgym.engine.early_end import EarlyEnd
 from rollgym.engine.supervisor import Supervisor
@@ -22,7 +23,6 @@ from tests.simulation.invariants import Violation
 from tests.simulation.simulate import plan_of, simulate
 
 MOST_SEEDS = 400
-_Collection = collect.__globals__["_Collection"]
 
 
 def assert_found(promise: int, seen: str, make_disk: type[SimulatedDisk] = SimulatedDisk) -> None:
@@ -148,7 +148,7 @@ def test_a_drain_without_an_end_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.campaign
 def test_a_grace_period_cut_short_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    policy_of = _Collection.__init__
+    policy_of = Collection.__init__
 
     def hasty(self: object, **arguments: object) -> None:
         policy = arguments["policy"]
@@ -156,7 +156,7 @@ def test_a_grace_period_cut_short_is_found(monkeypatch: pytest.MonkeyPatch) -> N
         hasty_policy = msgspec.structs.replace(policy, completion_grace_period=0.0)
         policy_of(self, **{**arguments, "policy": hasty_policy})
 
-    monkeypatch.setattr(_Collection, "__init__", hasty)
+    monkeypatch.setattr(Collection, "__init__", hasty)
     assert_found(3, "omitted a straggler at")
 
 
