@@ -71,7 +71,7 @@ def report_of(city: str) -> WeatherReport:
 
 LONGEST_REPORT = 10_000
 _BY_WORD = {word: condition for condition, words in CONDITIONS.items() for word in words}
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(rf"\b(?:{'|'.join(_BY_WORD)})\b")
 _NUMBER = re.compile(
     r"(?<![\w.])(-?\d{1,9}(?:\.\d{1,9})?)"
     r"(\s?(?:[\u00b0\u00ba]|degrees?\b)?\s?(?:c|f|celsius|fahrenheit)\b"
@@ -83,7 +83,7 @@ _MINUS = re.compile(r"[\u2212\u2013]|minus\s+")
 
 def named_conditions(text: str) -> set[str]:
     """Every condition that a text in small letters names."""
-    return {_BY_WORD[word] for word in _BY_WORD.keys() & _WORD.findall(text)}
+    return {_BY_WORD[word] for word in _WORD.findall(text)}
 
 
 def named_temperatures(text: str) -> set[float]:
