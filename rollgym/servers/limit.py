@@ -44,8 +44,11 @@ class Limit:
             self._timer = loop.call_later(seconds, self.expire)
         else:
             self.expires = loop.time() + seconds
-            limits = self._limits = _LIMITS.get(loop) or _watched(loop)
+            limits = _LIMITS.get(loop)
+            if limits is None:
+                limits = _watched(loop)
             limits.add(self)
+            self._limits = limits
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
@@ -69,13 +72,11 @@ _LIMITS: dict[asyncio.AbstractEventLoop, set[Limit]] = {}
 
 
 def _watched(loop: asyncio.AbstractEventLoop) -> set[Limit]:
-    """The long limits of a loop, which are looked at while there are any."""
-    limits = _LIMITS.get(loop)
-    if limits is None:
-        for ended in [each for each in _LIMITS if each.is_closed()]:
-            del _LIMITS[ended]
-        limits = _LIMITS[loop] = set()
-        loop.call_later(LOOK_INTERVAL, _look, loop, limits)
+    """The long limits of a loop that had none; they are looked at while there are any."""
+    for ended in [each for each in _LIMITS if each.is_closed()]:
+        del _LIMITS[ended]
+    limits = _LIMITS[loop] = set()
+    loop.call_later(LOOK_INTERVAL, _look, loop, limits)
     return limits
 
 
