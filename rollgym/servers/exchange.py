@@ -241,7 +241,7 @@ class CookieJar:
     __slots__ = ("cookies",)
 
     def __init__(self, cookies: Mapping[str, str] | None = None) -> None:
-        self.cookies = dict(cookies or {})
+        self.cookies: dict[str, str] = dict(cookies) if cookies else {}
 
     def keep(self, given: Mapping[str, str]) -> None:
         for name, value in given.items():

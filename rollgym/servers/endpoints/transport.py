@@ -40,6 +40,9 @@ class EndpointTransport:
 
     def __init__(self, settings: EndpointPoolSettings, version_header: str | None = None) -> None:
         self._settings = settings
+        # Read in every try, and looking for a field of a pydantic model takes long.
+        self._timeout = settings.request_timeout
+        self._longest = settings.max_answer_bytes
         self._version_header = version_header.lower().encode() if version_header else b""
         self._idle: dict[Endpoint, deque[EndpointConnection]] = {}
         self._busy: set[EndpointConnection] = set()
@@ -70,14 +73,14 @@ class EndpointTransport:
             return FailedTry(DeadlineError, "was not sent, because the deadline had passed")
         request = endpoint.request(method, path, body)
         try:
-            with Limit(min(seconds, self._settings.request_timeout)):
+            with Limit(min(seconds, self._timeout)):
                 response = await self._exchange(endpoint, request, in_parts=in_parts)
             if isinstance(response, EndpointStream):
                 return response
             if 200 <= response.status < 300:
                 if self._version_header and not path.startswith(BESIDE):
                     note_version(response.field(self._version_header))
-                body = response.decompressed(self._settings.max_answer_bytes)
+                body = response.decompressed(self._longest)
                 return json_object(body, endpoint.redact, read)
             body = response.decompressed(_ERROR_BODY_LIMIT, cut=True)
         except (TooLongError, IncompleteResponseError, _NotConnectedError, TimeoutError) as error:
@@ -93,7 +96,7 @@ class EndpointTransport:
         try:
             response = await connection.send(
                 request,
-                longest_response=self._settings.max_answer_bytes,
+                longest_response=self._longest,
                 longest_error=_ERROR_BODY_LIMIT,
                 in_parts=in_parts,
             )
