@@ -3,6 +3,7 @@
 import asyncio
 import re
 from itertools import count
+from typing import Any
 
 import msgspec
 import pytest
@@ -150,7 +151,7 @@ def test_a_drain_without_an_end_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_grace_period_cut_short_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     policy_of = Collection.__init__
 
-    def hasty(self: object, **arguments: object) -> None:
+    def hasty(self: Collection, **arguments: Any) -> None:
         policy = arguments["policy"]
         assert isinstance(policy, msgspec.Struct)
         hasty_policy = msgspec.structs.replace(policy, completion_grace_period=0.0)

@@ -37,12 +37,12 @@ from rollgym.servers import (
     ServerRef,
     TaskRow,
 )
-from rollgym.servers.report import PHASES_HEADER, SECONDS_HEADER, TURNS_HEADER
 from rollgym.servers.config.instances import RESTARTS
 from rollgym.servers.config.loading import SERVER_TOKEN
 from rollgym.servers.context import ROLLOUT_HEADER, TIMEOUT_HEADER
 from rollgym.servers.endpoints.times import POLICY_VERSION_HEADER
 from rollgym.servers.exchange import FAILURE_HEADER
+from rollgym.servers.report import PHASES_HEADER, SECONDS_HEADER, TURNS_HEADER
 from rollgym.servers.resources import CLOSABLE_HEADER, PARALLEL_HEADER
 from rollgym.servers.spans import SPANS_HEADER
 

@@ -24,8 +24,8 @@ from rollgym.records import (
     VerifierError,
 )
 from rollgym.servers import Answer, CookieJar, Episode, Http, Request, ServerClient, http_session
-from rollgym.servers.report import PHASES_HEADER
 from rollgym.servers.client import connect
+from rollgym.servers.report import PHASES_HEADER
 from rollgym.servers.spans import MOST_SPANS, SPANS_HEADER, decode_spans
 from tests.cases import for_each
 from tests.integration.servers.transports import Clients, Transport, over_both, reach

@@ -25,8 +25,8 @@ from rollgym.records import (
 from rollgym.records.attempt import decode_attempt
 from rollgym.rollouts.output_row import failure_row, output_row
 from rollgym.rollouts.worker import outcome_of
-from rollgym.servers.report import PHASES_HEADER
 from rollgym.servers.exchange import Answer
+from rollgym.servers.report import PHASES_HEADER
 from rollgym.servers.spans import SPANS_HEADER
 from tests.builders import record
 from tests.unit.rollouts.strategies import object_text, spaces, values
