@@ -26,7 +26,7 @@ from rollgym.metrics.aggregate.standard_metrics import (
     default_key_metrics,
     pass_metrics,
 )
-from rollgym.metrics.distribution import ByName
+from rollgym.metrics.distribution import MOST_WAITING, ByName
 from rollgym.metrics.pass_at_k import PassAtK
 from rollgym.records.decoding import JsonDecoder
 
@@ -52,27 +52,20 @@ class AggregateMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _TaskNumbers:
-    """The numbers of one task's rollouts, kept compactly until they are summarised.
+    """The numbers of one task's rollouts, until they are summarised.
 
     `judged` counts the rollouts with a known verdict, `successes` those of them that succeeded.
     """
 
-    __slots__ = ("_rollouts", "_values", "judged", "successes")
+    __slots__ = ("_rollouts", "judged", "successes")
 
     def __init__(self) -> None:
-        self._rollouts = 0
-        self._values: dict[str, list[float]] = {}
+        self._rollouts: list[Mapping[str, float]] = []
         self.judged = self.successes = 0
 
     def add(self, numbers: Mapping[str, float], *, success: bool | None) -> None:
         """Count one rollout; `success` is None if it is unknown."""
-        self._rollouts += 1
-        for name, value in numbers.items():
-            values = self._values.get(name)
-            if values is None:
-                self._values[name] = [value]
-            else:
-                values.append(value)
+        self._rollouts.append(numbers)
         if success is not None:
             self.judged += 1
             self.successes += success
@@ -80,10 +73,12 @@ class _TaskNumbers:
     def entry(self, task: int, fields: ByName[FieldStatistics]) -> bytes:
         """The entry of the task, as JSON: its index, its number of rollouts, and the statistics of
         those fields that are kept over all tasks."""
-        parts = [b'"%b":%d,"%b":%d' % (_TASK, task, _ROLLOUTS, self._rollouts)]
-        names = self._values.keys() & fields.names if fields.truncated else self._values
-        for name in sorted(names):
-            values = self._values[name]
+        rollouts = self._rollouts
+        parts = [b'"%b":%d,"%b":%d' % (_TASK, task, _ROLLOUTS, len(rollouts))]
+        alone = rollouts[0] if len(rollouts) == 1 else None
+        names = set().union(*rollouts) if alone is None else alone
+        for name in sorted(fields.names & names if fields.truncated else names):
+            values = [alone[name]] if alone else [each[name] for each in rollouts if name in each]
             first = values[0]
             if values.count(first) == len(values) and isfinite(first):
                 parts.append(constant_members(name, first))
@@ -97,10 +92,12 @@ class _TaskNumbers:
 class AgentMetrics:
     """The statistics of every number of the rollouts added so far, overall and by task."""
 
-    __slots__ = ("_closed", "_fields", "_open")
+    __slots__ = ("_closed", "_fields", "_open", "_waiting")
 
     def __init__(self) -> None:
         self._fields = ByName(FieldStatistics)
+        # Rollouts whose fields are all known: many together are counted in fewer steps.
+        self._waiting: list[Mapping[str, float]] = []
         self._open: dict[int, _TaskNumbers] = {}
         self._closed = PassAtK()
 
@@ -113,7 +110,12 @@ class AgentMetrics:
         group = self._open.get(task)
         if group is None:
             group = self._open[task] = _TaskNumbers()
-        self._fields.add(numbers)
+        if numbers.keys() <= self._fields.names:
+            self._waiting.append(numbers)
+        else:
+            self._fields.add(numbers)
+        if len(self._waiting) >= MOST_WAITING:
+            self._count_waiting()
         group.add(numbers, success=success)
 
     def close(self, task: int) -> bytes | None:
@@ -130,10 +132,16 @@ class AgentMetrics:
 
         `fields_truncated` says that there were more fields than are kept.
         """
+        self._count_waiting()
         metrics: dict[str, float] = {}
         for name, field in self._fields.items():
             field.add_to(metrics, name)
         return {**metrics, TRUNCATED: True} if self._fields.truncated else metrics
+
+    def _count_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for name, field in self._fields.items():
+            field.add_all([numbers[name] for numbers in waiting if name in numbers])
 
     def groups(self) -> list[dict[str, float]]:
         """The entries of the tasks that were not closed, in the order of their indices."""

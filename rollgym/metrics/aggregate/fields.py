@@ -12,7 +12,7 @@ matter.
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from math import isfinite
@@ -67,8 +67,7 @@ class FieldStatistics:
     @classmethod
     def of(cls, values: Iterable[float]) -> Self:
         statistics = cls()
-        for value in values:
-            statistics.add(value)
+        statistics.add_all(list(values))
         return statistics
 
     def add(self, value: float) -> None:
@@ -76,6 +75,14 @@ class FieldStatistics:
             self._non_finite += 1
             return
         self._waiting.append(value)
+        if len(self._waiting) > EXACT_VALUES:
+            self._count(self._counted or CountedValues())
+
+    def add_all(self, values: Collection[float]) -> None:
+        """Add many values; more than `EXACT_VALUES` are then counted together."""
+        finite = list(filter(isfinite, values))
+        self._non_finite += len(values) - len(finite)
+        self._waiting.extend(finite)
         if len(self._waiting) > EXACT_VALUES:
             self._count(self._counted or CountedValues())
 

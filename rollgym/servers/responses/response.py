@@ -100,9 +100,11 @@ class Response:
     def __init__(self, raw: JsonObject) -> None:
         self.raw = raw
         output = raw.get("output")
-        self.output = (
-            [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-        )
+        self.output = list(output) if isinstance(output, list) else []
+        for item in self.output:
+            if not isinstance(item, dict):
+                self.output = [each for each in self.output if isinstance(each, dict)]
+                break
 
     @classmethod
     def of(cls, raw: JsonObject) -> Self:
