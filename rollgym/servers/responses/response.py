@@ -100,11 +100,12 @@ class Response:
     def __init__(self, raw: JsonObject) -> None:
         self.raw = raw
         output = raw.get("output")
-        self.output = list(output) if isinstance(output, list) else []
-        for item in self.output:
+        items: list[Any] = list(output) if isinstance(output, list) else []
+        for item in items:
             if not isinstance(item, dict):
-                self.output = [each for each in self.output if isinstance(each, dict)]
+                items = [each for each in items if isinstance(each, dict)]
                 break
+        self.output = items
 
     @classmethod
     def of(cls, raw: JsonObject) -> Self:
