@@ -33,15 +33,26 @@ from rollgym.cluster.messages import (
     encode_outcome,
     task_of,
 )
-from rollgym.engine import Worker, WorkItem
+from rollgym.engine import EncodedAttempt, Worker, WorkItem
 from rollgym.engine.outcomes import outcome_of_attempt
-from rollgym.records import Failed, Failure, FailureKind
+from rollgym.engine.versions import encode_turns, has_version
+from rollgym.records import (
+    Attempt,
+    Completed,
+    Failed,
+    Failure,
+    FailureKind,
+    Outcome,
+    Task,
+    encode_unread,
+)
 from rollgym.store import StorageError
 
 PING_INTERVAL = 5.0
 CONNECT_TIMEOUT = 15.0
 SETUP_TIMEOUT = 30.0
 LOG_TOPIC = "log"
+_LOGGER = logging.getLogger(__name__)
 
 
 class LostDriverError(Exception):
@@ -70,6 +81,7 @@ class Link:
         self._pinging: asyncio.TimerHandle | None = None
         self._early: list[tuple[str, bytes]] = []
         self._take_note: Callable[[str, bytes], None] = lambda *note: self._early.append(note)
+        self._prepared: Callable[[Task, Attempt], bytes] = lambda _task, _attempt: b""
         self._channel = Channel(self._receive, self._lose)
         self.lost: str | None = None
         """Why the connection ended; None while it is open."""
@@ -88,6 +100,10 @@ class Link:
             return await answer
         finally:
             self._calls.pop(number, None)
+
+    def prepare(self, prepared: Callable[[Task, Attempt], bytes]) -> None:
+        """Set what makes of a record, in this process, what the driver's observers need of it."""
+        self._prepared = prepared
 
     def note(self, topic: str, body: bytes) -> None:
         """Tell the driver something that needs no answer; it may be dropped. From any thread."""
@@ -206,19 +222,48 @@ class Link:
         deadline = self._loop.time() + work.seconds
         try:
             outcome = await outcome_of_attempt(worker, item, work.attempt, deadline)
+            took = time.monotonic() - began
             try:
-                took = time.monotonic() - began
-                self._channel.send(Ended(work.number, encode_outcome(outcome), took))
+                self._channel.send(self._ended(work, item, outcome, took))
             except (TypeError, ValueError, OverflowError) as error:
                 what = f"the outcome cannot be written as JSON: {error}"
                 unusable = Failed(Failure.make(FailureKind.INTERNAL, what))
                 self._channel.send(Ended(work.number, encode_outcome(unusable)))
         except StorageError as error:
-            self._channel.send(Ended(work.number, b"", disk_error=str(error)))
+            self._channel.send(Ended(work.number, disk_error=str(error)))
         except asyncio.CancelledError:
-            self._channel.send(Ended(work.number, b""))
+            self._channel.send(Ended(work.number))
         finally:
             self._attempts.pop(work.number, None)
+
+    def _ended(
+        self, work: Work, item: WorkItem, outcome: Outcome | EncodedAttempt, took: float
+    ) -> Ended:
+        """What the driver gets of an outcome; of the usual one, the record that it will write."""
+        if isinstance(outcome, EncodedAttempt):
+            raise TypeError("its worker has encoded it, which is done here")
+        turns = outcome.turns
+        if not isinstance(outcome, Completed) or has_version(turns):
+            return Ended(work.number, encode_outcome(outcome), took)
+        attempt = Attempt(
+            task=work.task,
+            repeat=work.repeat,
+            repeats=work.repeats,
+            attempt=work.attempt,
+            final=True,
+            seed=work.seed,
+            started=work.started,
+            seconds=work.waited + took,
+            outcome=msgspec.structs.replace(outcome, turns=()) if turns else outcome,
+        )
+        line = encode_unread(attempt)
+        try:
+            prepared = self._prepared(item.task, attempt)
+        except Exception:
+            _LOGGER.exception("the driver gets the record of %s alone", attempt.key)
+            prepared = b""
+        encoded_turns = encode_turns(turns) if turns else b""
+        return Ended(work.number, b"", took, line, encoded_turns, prepared)
 
     def _ping(self) -> None:
         self._channel.send(Ping())

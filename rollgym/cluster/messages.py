@@ -5,7 +5,8 @@ and introduces itself with `Hello`; the driver answers with `Setup`, which may h
 it travels here and in no command line. When the worker says `Ready`, it gets attempts.
 
 Times never cross: the clocks of two machines differ, so a deadline travels as the seconds that are
-left. An outcome is the JSON that the journal will hold, so its result is never decoded on the way.
+left. The worker encodes a completed attempt as the line of the journal, which the driver checks and
+appends; other outcomes travel as JSON. So a result is never decoded on the way.
 """
 
 from struct import Struct
@@ -57,7 +58,11 @@ class Refused(msgspec.Struct, array_like=True, tag="refused", gc=False):
 
 
 class Work(msgspec.Struct, array_like=True, tag="work", gc=False):
-    """An attempt to run. `number` identifies it in this connection."""
+    """An attempt to run. `number` identifies it in this connection.
+
+    `started` is when it began for its record, by the clock of the driver, and `waited` the seconds
+    from then until it was sent.
+    """
 
     number: int
     task: int
@@ -67,6 +72,8 @@ class Work(msgspec.Struct, array_like=True, tag="work", gc=False):
     seed: int
     attempt: int
     seconds: float
+    started: float
+    waited: float
 
 
 class Cancel(msgspec.Struct, array_like=True, tag="cancel", gc=False):
@@ -76,15 +83,19 @@ class Cancel(msgspec.Struct, array_like=True, tag="cancel", gc=False):
 
 
 class Ended(msgspec.Struct, array_like=True, tag="ended", gc=False):
-    """An attempt has ended. `outcome` is empty where it was cancelled without one.
+    """An attempt has ended. Its `record` or its `outcome`, neither where it was cancelled first.
 
-    `seconds` is the time between its arrival and its end. `disk_error` says that a disk failed,
-    which stops the collection.
+    `seconds` is the time between its arrival and its end. A record is without the `turns`, which
+    have no version yet, and comes with what the program has `prepared` of it. `disk_error` says
+    that a disk failed, which stops the collection.
     """
 
     number: int
-    outcome: bytes
+    outcome: bytes = b""
     seconds: float = 0.0
+    record: bytes = b""
+    turns: bytes = b""
+    prepared: bytes = b""
     disk_error: str = ""
 
 

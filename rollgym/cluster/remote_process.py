@@ -35,9 +35,9 @@ from rollgym.cluster.messages import (
     Work,
     decode_outcome,
 )
-from rollgym.engine import WorkItem
-from rollgym.engine.versions import begun_late
-from rollgym.records import Outcome
+from rollgym.engine import EncodedAttempt, WorkItem
+from rollgym.engine.versions import begun_after, begun_late
+from rollgym.records import Outcome, decode_attempt
 from rollgym.store import StorageError, StoreError
 
 EMPTY_TIMEOUT = 2.0
@@ -112,10 +112,13 @@ class RemoteProcess:
 
     # Attempts.
 
-    async def run(self, item: WorkItem, attempt: int, seconds: float) -> Outcome:
-        """Run an attempt. Raises LostError where the process is lost.
+    async def run(
+        self, item: WorkItem, attempt: int, seconds: float, started: float, waited: float
+    ) -> Outcome | EncodedAttempt:
+        """Run an attempt that `waited` since it was `started`.
 
-        A cancellation is passed on, and the outcome awaited that the worker still has.
+        A cancellation is passed on, and the outcome awaited that the worker still has. Raises
+        LostError where the process is lost.
         """
         number, channel = next(self._numbers), self._channel
         if channel is None or not self.is_ready:
@@ -133,6 +136,8 @@ class RemoteProcess:
                 item.seed,
                 attempt,
                 seconds,
+                started,
+                waited,
             )
         )
         try:
@@ -150,10 +155,17 @@ class RemoteProcess:
         self.finished += 1
         if answer.disk_error:
             raise StorageError(answer.disk_error)
+        late = time.monotonic() - sent - answer.seconds
+        if answer.record:
+            record = decode_attempt(answer.record)
+            if (record.task, record.repeat, record.attempt) != (task.index, item.repeat, attempt):
+                raise ValueError(f"{self.described} answered with the record of {record.key}")
+            return EncodedAttempt(
+                record, answer.record, answer.turns, late, waited, answer.prepared
+            )
         if not answer.outcome:
             raise asyncio.CancelledError
-        late = time.monotonic() - sent - answer.seconds
-        return begun_late(decode_outcome(answer.outcome), late)
+        return begun_after(begun_late(decode_outcome(answer.outcome), late), waited)
 
     # The process.
 

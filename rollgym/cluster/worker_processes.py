@@ -47,8 +47,7 @@ from rollgym.cluster.remote_process import (
     RemoteProcess,
     Service,
 )
-from rollgym.engine import Backoff, WorkItem
-from rollgym.engine.versions import begun_after
+from rollgym.engine import Backoff, EncodedAttempt, WorkItem
 from rollgym.records import Failed, Failure, FailureKind, Outcome, RolloutKey, WorkerLostError
 from rollgym.servers.launch.logs import current_level, relay_record
 from rollgym.servers.launch.records import StartError
@@ -136,14 +135,16 @@ class WorkerProcesses:
     ) -> None:
         await self._close()
 
-    async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
+    async def __call__(
+        self, item: WorkItem, attempt: int, deadline: float
+    ) -> Outcome | EncodedAttempt:
         alone = bool(self._losses) and self._losses.get(item.key, 0) >= ALONE_AFTER
         clock = asyncio.get_running_loop().time
-        called = clock()
+        called, started = clock(), time.time()
         process = await self._dispatch.acquire(alone=alone)
         waited = time.monotonic() - called  # the same clock, read now
         try:
-            outcome = await process.run(item, attempt, deadline - clock())
+            outcome = await process.run(item, attempt, deadline - clock(), started, waited)
         except LostError as lost:
             self._losses[item.key] = self._losses.get(item.key, 0) + 1
             if alone and lost.end.by_itself:
@@ -154,7 +155,7 @@ class WorkerProcesses:
             self._dispatch.release(process, alone=alone)
         if self._losses:
             self._losses.pop(item.key, None)
-        return begun_after(outcome, waited)
+        return outcome
 
     @property
     def ready(self) -> int:

@@ -35,6 +35,7 @@ from rollgym.engine.recorder import Listener
 from rollgym.engine.runner import run
 from rollgym.engine.stop import AttemptTimeouts, Stop, StopLevel, done_before, stopping_on_signals
 from rollgym.engine.work import (
+    EncodedAttempt,
     EngineError,
     LiveSource,
     SourceError,
@@ -55,6 +56,7 @@ __all__ = [
     "CollectionStatus",
     "Control",
     "Coverage",
+    "EncodedAttempt",
     "EngineError",
     "Event",
     "ExitStatus",

@@ -16,7 +16,7 @@ from rollgym.engine.policy import Policy
 from rollgym.engine.recorder import Recorder
 from rollgym.engine.steering import Steering
 from rollgym.engine.supervisor import Supervisor
-from rollgym.engine.versions import with_versions
+from rollgym.engine.versions import with_turns, with_versions
 from rollgym.engine.work import Halt, OpenRollout
 from rollgym.records import TRAITS, Attempt, Completed, Failed, Omitted, Outcome, derive_seed
 from rollgym.store import cause_of, reduced
@@ -53,12 +53,14 @@ class Conclusions:
         """Record an ended attempt, and schedule its retry if there is one."""
         if outcome is None:
             return
+        known = self._control.policy_versions
+        if known and rollout.encoded is not None:
+            outcome, rollout.encoded = with_turns(rollout.encoded), None
         outcome = rollout.concluded(outcome)
         if outcome.models and self._policy.prices.by_model:
             priced = self._policy.prices.priced(outcome.models)
             outcome = msgspec.structs.replace(outcome, models=priced)
         if outcome.turns:
-            known = self._control.policy_versions
             outcome = with_versions(outcome, known, rollout.started, rollout.late)
         now = self._loop.time()
         self._learn(rollout, outcome, now)

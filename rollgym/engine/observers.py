@@ -45,10 +45,14 @@ class AttemptStarted(msgspec.Struct, frozen=True):
 
 
 class WholeRecord(msgspec.Struct, frozen=True, weakref=True):
-    """A record as the journal has it, with its `result`, and the task."""
+    """A record as the journal has it, with its `result`, and the task.
+
+    `prepared` is what another process that made the record has made of it for observers.
+    """
 
     task: Task
     attempt: Attempt
+    prepared: bytes = b""
 
 
 class AttemptRecorded(msgspec.Struct, frozen=True):

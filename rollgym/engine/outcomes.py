@@ -10,7 +10,7 @@ from typing import TypedDict
 
 import msgspec
 
-from rollgym.engine.work import Worker, WorkItem
+from rollgym.engine.work import EncodedAttempt, Worker, WorkItem
 from rollgym.records import (
     Cause,
     Completed,
@@ -29,7 +29,7 @@ from rollgym.store import StorageError
 
 async def outcome_of_attempt(
     worker: Worker, item: WorkItem, attempt: int, deadline: float
-) -> Outcome:
+) -> Outcome | EncodedAttempt:
     """Run one attempt. Raises only its cancellation, StorageError and KeyboardInterrupt."""
     try:
         return _checked(await worker(item, attempt, deadline))
@@ -48,9 +48,11 @@ def _failure_of(error: BaseException) -> Failure:
         return Failure.make(FailureKind.INTERNAL, f"the worker raised {what}")
 
 
-def _checked(outcome: object) -> Outcome:
+def _checked(outcome: object) -> Outcome | EncodedAttempt:
     """Return a valid outcome, or an internal failure; the store checks the remaining fields."""
     match outcome:
+        case EncodedAttempt():
+            return outcome  # the other process has checked it
         case Completed():
             return _with_usable_reward(outcome)
         case Failed(failure=Failure(kind=FailureKind(), retry_after=int() | float() | None)):

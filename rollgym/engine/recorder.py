@@ -18,7 +18,7 @@ from rollgym.engine.observers import AttemptRecorded, Observers, RolloutsReopene
 from rollgym.engine.refill import Refills
 from rollgym.engine.work import OpenRollout
 from rollgym.records import NOTHING, Attempt, Failed, Failure, Omitted, Outcome, RecordError
-from rollgym.store import RunStore
+from rollgym.store import AppendedRecord, RunStore
 
 LATEST_BYTES = 4 << 20
 
@@ -88,9 +88,12 @@ class Recorder:
         """Record the rollout's latest attempt and return its record. Raises StorageError.
 
         The returned record has no result. An outcome that cannot be written becomes a final
-        failure.
+        failure. What another process has encoded is written as it is, unless its outcome changed.
         """
-        item = rollout.item
+        item, encoded = rollout.item, rollout.encoded
+        if encoded is not None and encoded.attempt.outcome is outcome and final:
+            written = self._store.add_line(encoded.line, encoded.attempt)
+            return await self._recorded(rollout, written, encoded.prepared)
         attempt = Attempt(
             task=item.task.index,
             repeat=item.repeat,
@@ -108,10 +111,15 @@ class Recorder:
             unusable = Failed(Failure.of(error))
             attempt = msgspec.structs.replace(attempt, outcome=unusable, final=True)
             written = self._store.add(attempt)
-        attempt = written.attempt
-        whole = WholeRecord(item.task, attempt)
+        return await self._recorded(rollout, written)
+
+    async def _recorded(
+        self, rollout: OpenRollout, written: AppendedRecord, prepared: bytes = b""
+    ) -> Recorded:
+        task, attempt = rollout.item.task, written.attempt
+        whole = WholeRecord(task, attempt, prepared)
         if self._watched:
-            self._latest.keep(whole, written.size + len(item.task.row.raw))
+            self._latest.keep(whole, written.size + len(task.row.raw) + len(prepared))
         if attempt.outcome.result is not NOTHING:
             slim = msgspec.structs.replace(attempt.outcome, result=NOTHING)
             attempt = msgspec.structs.replace(attempt, outcome=slim)

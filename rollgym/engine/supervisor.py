@@ -18,7 +18,7 @@ from functools import partial
 
 from rollgym.engine.outcomes import omitted, outcome_of_attempt, timed_out
 from rollgym.engine.policy import Policy
-from rollgym.engine.work import Halt, OpenRollout, StuckWorkersError, Worker
+from rollgym.engine.work import EncodedAttempt, Halt, OpenRollout, StuckWorkersError, Worker
 from rollgym.records import (
     Completed,
     Failed,
@@ -76,7 +76,7 @@ class Supervisor:
         rollout.spent += 1
         rollout.started = now
         rollout.started_wall = wall
-        rollout.halt = None
+        rollout.halt, rollout.encoded = None, None
         rollout.task = task = self._loop.create_task(self._work(rollout, deadline))
         task.add_done_callback(partial(self._done, rollout))
         rollout.deadline = deadline
@@ -214,7 +214,11 @@ class Supervisor:
 
     async def _work(self, rollout: OpenRollout, deadline: float) -> Outcome:
         rollout.late = self._loop.time() - rollout.started
-        return await outcome_of_attempt(self._worker, rollout.item, rollout.attempt, deadline)
+        ended = await outcome_of_attempt(self._worker, rollout.item, rollout.attempt, deadline)
+        if not isinstance(ended, EncodedAttempt):
+            return ended
+        rollout.encoded = ended
+        return ended.attempt.outcome
 
     def _done(self, rollout: OpenRollout, task: asyncio.Task[Outcome]) -> None:
         if rollout.task is task:

@@ -16,10 +16,14 @@ from typing import TypeVar
 import msgspec
 
 from rollgym.engine.control import PolicyVersion
+from rollgym.engine.work import EncodedAttempt
 from rollgym.records import Outcome
+from rollgym.records.decoding import JsonDecoder
 from rollgym.records.usage import to_microsecond
 from rollgym.records.version import PolicyTurn, TurnVersion
 
+_TURNS = JsonDecoder(tuple[PolicyTurn, ...])
+encode_turns = msgspec.json.Encoder().encode
 _OutcomeT = TypeVar("_OutcomeT", bound=Outcome)
 NEGLIGIBLE = 0.001
 """Seconds of lateness that `MARGIN` covers."""
@@ -57,6 +61,14 @@ def begun_after(outcome: _OutcomeT, seconds: float) -> _OutcomeT:
     return msgspec.structs.replace(outcome, turns=turns)
 
 
+def with_turns(encoded: EncodedAttempt) -> Outcome:
+    """The outcome of an attempt with the turns that its record is without."""
+    outcome = encoded.attempt.outcome
+    turns = _TURNS.decode(encoded.turns) if encoded.turns else ()
+    whole = msgspec.structs.replace(outcome, turns=turns)
+    return begun_after(begun_late(whole, encoded.late), encoded.waited)
+
+
 def with_versions(
     outcome: _OutcomeT, history: Sequence[PolicyVersion], began: float, late: float = 0.0
 ) -> _OutcomeT:
@@ -66,15 +78,15 @@ def with_versions(
     in the order of their times. Where no version is known at all, the turns are left out.
     """
     turns: tuple[PolicyTurn, ...] = ()
-    if history or _has_version(outcome.turns):
+    if history or has_version(outcome.turns):
         turns = begun_late(outcome, late).turns
         if history and not all(map(_cannot_be_labelled, turns)):
             turns = tuple(_labelled(turn, history, began) for turn in turns)
-        turns = turns if _has_version(turns) else ()
+        turns = turns if has_version(turns) else ()
     return outcome if turns is outcome.turns else msgspec.structs.replace(outcome, turns=turns)
 
 
-def _has_version(turns: Sequence[PolicyTurn]) -> bool:
+def has_version(turns: Sequence[PolicyTurn]) -> bool:
     return any(turn.version or turn.parts for turn in turns)
 
 

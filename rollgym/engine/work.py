@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from rollgym.records import Failed, Omitted, Outcome, RolloutKey, Task
+from rollgym.records import Attempt, Failed, Omitted, Outcome, RolloutKey, Task
 from rollgym.store import StoreError
 
 
@@ -46,16 +46,35 @@ class WorkItem(msgspec.Struct, frozen=True):
         return RolloutKey(self.task.index, self.repeat)
 
 
+class EncodedAttempt(msgspec.Struct, frozen=True, gc=False):
+    """A completed attempt that another process has encoded as its record.
+
+    `line` is that of the journal, and `attempt` what it says. The record is without the `turns` of
+    the policy, JSON, of which none has a version. They may have begun up to `late` seconds later
+    than they say, after the attempt had `waited`. `prepared` is what the other process has made of
+    the record for observers.
+    """
+
+    attempt: Attempt
+    line: bytes
+    turns: bytes
+    late: float
+    waited: float
+    prepared: bytes
+
+
 class Worker(Protocol):
     """Runs one attempt at a rollout.
 
     `attempt` counts from 1. `deadline` is a time of the running event loop, as `asyncio.timeout_at`
-    takes it; the worker is cancelled then. It returns an outcome or raises: a `RolloutError` fails
-    the attempt with its kind, a `StorageError` stops the collection, and any other exception fails
-    the attempt as internal.
+    takes it; the worker is cancelled then. It returns an outcome, or one that is encoded already,
+    or raises: a `RolloutError` fails the attempt with its kind, a `StorageError` stops the
+    collection, and any other exception fails the attempt as internal.
     """
 
-    def __call__(self, item: WorkItem, attempt: int, deadline: float, /) -> Awaitable[Outcome]: ...
+    def __call__(
+        self, item: WorkItem, attempt: int, deadline: float, /
+    ) -> Awaitable[Outcome | EncodedAttempt]: ...
 
 
 class Source(Protocol):
@@ -118,7 +137,8 @@ class OpenRollout:
     `crashes` counts attempts that froze or killed an earlier process, and `suspected` says that the
     rollout must run alone because of them. `slot` is that of the mark of its present attempt, and
     `late` the seconds from its `started` until its worker ran.
-    `policy_version` is the one at its latest start. `halt_detail` says more about `halt`.
+    `policy_version` is the one at its latest start. `halt_detail` says more about `halt`. `encoded`
+    is what its worker has encoded of an attempt that has ended.
     """
 
     __slots__ = (
@@ -126,6 +146,7 @@ class OpenRollout:
         "bugs",
         "crashes",
         "deadline",
+        "encoded",
         "expires",
         "halt",
         "halt_detail",
@@ -161,6 +182,7 @@ class OpenRollout:
         self.halt: Halt | None = None
         self.halt_detail = ""
         self.policy_version: str | None = None
+        self.encoded: EncodedAttempt | None = None
         self.task: asyncio.Task[Outcome] | None = None
         self.timer: asyncio.TimerHandle | None = None
 

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from rollgym.engine import Adaptive, Control, Fixed, Worker, WorkItem
+from rollgym.engine import Adaptive, Control, EncodedAttempt, Fixed, Worker, WorkItem
 from rollgym.pool.state import PoolState
 from rollgym.records import Outcome
 
@@ -56,7 +56,9 @@ class Slots:
         initial = chosen.initial if isinstance(chosen, Adaptive) else chosen.limit
         return self.limit or max(initial, self._peak)
 
-    async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
+    async def __call__(
+        self, item: WorkItem, attempt: int, deadline: float
+    ) -> Outcome | EncodedAttempt:
         self.observe()
         self.running += 1
         self._peak = max(self._peak, self.running)

@@ -9,6 +9,7 @@ from rollgym.records.attempt import (
     decode_attempt,
     encode_and_read,
     encode_attempt,
+    encode_unread,
 )
 from rollgym.records.decoding import ChecksumError
 from rollgym.records.failure import (
@@ -110,5 +111,6 @@ __all__ = [
     "derive_seed",
     "encode_and_read",
     "encode_attempt",
+    "encode_unread",
     "error_of",
 ]

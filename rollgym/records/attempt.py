@@ -65,6 +65,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
         return RolloutKey(self.task, self.repeat)
 
 
+_UNWRITABLE = "the record cannot be written as JSON"
 _ENCODER = msgspec.json.Encoder()
 _DECODER = JsonDecoder(Attempt)
 
@@ -74,13 +75,31 @@ def encode_attempt(attempt: Attempt) -> bytes:
     return encode_and_read(attempt)[0]
 
 
+def encode_unread(attempt: Attempt) -> bytes:
+    """The line of an attempt, for another process that decodes it before it is written.
+
+    Line breaks between the tokens of a `result` become spaces. Raises RecordError.
+    """
+    return line_with_checksum(_encoded(attempt))
+
+
 def encode_and_read(attempt: Attempt) -> tuple[bytes, Attempt]:
     """Return the line of an attempt, with its newline, and the attempt as the line says it.
 
     Structs are not checked when they are made, and a `result` holds whatever bytes the worker
     gave. So the line is decoded again here, and every line of a journal can be read. Raises
-    RecordError where that fails. Line breaks between the tokens of a `result` become spaces.
+    RecordError where that fails.
     """
+    encoded = _encoded(attempt)
+    try:
+        read = _DECODER.decode(encoded)
+    except ValueError as error:
+        raise RecordError(f"{_UNWRITABLE}: {error}") from error
+    return line_with_checksum(encoded), read
+
+
+def _encoded(attempt: Attempt) -> bytes:
+    """Raises RecordError."""
     try:
         encoded = _ENCODER.encode(attempt)
         if b"\n" in encoded:
@@ -88,10 +107,9 @@ def encode_and_read(attempt: Attempt) -> tuple[bytes, Attempt]:
             encoded = encoded.replace(b"\n", b" ")
         if not encoded.isascii():
             encoded.decode("utf-8")
-        read = _DECODER.decode(encoded)
     except (TypeError, ValueError, OverflowError) as error:
-        raise RecordError(f"the record cannot be written as JSON: {error}") from error
-    return line_with_checksum(encoded), read
+        raise RecordError(f"{_UNWRITABLE}: {error}") from error
+    return encoded
 
 
 def decode_attempt(line: bytes) -> Attempt:

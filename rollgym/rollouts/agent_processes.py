@@ -24,6 +24,7 @@ import msgspec
 from rollgym.cluster.link import Link
 from rollgym.cluster.worker_processes import WorkerProgram
 from rollgym.engine import Worker
+from rollgym.rollouts.files import PreparedRow
 from rollgym.rollouts.rows import RepeatSeeds
 from rollgym.rollouts.servers import CollectionServers, RunningServers
 from rollgym.rollouts.worker import AgentWorker
@@ -154,6 +155,7 @@ async def agent_program(encoded: bytes, link: Link) -> AsyncIterator[Worker]:
 
             connected = connected_to(records, token)
     async with connected as directory:
+        link.prepare(lambda task, attempt: PreparedRow.of(task, attempt, options.seeds).encode())
         link.on_note(lambda _, body: directory.move(Moved.from_line(body).urls))
         yield AgentWorker(
             directory.client,

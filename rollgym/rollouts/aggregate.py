@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from struct import Struct
 from tempfile import TemporaryFile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -60,6 +60,20 @@ class _AgentEntry(NamedTuple):
     groups: Iterator[bytes]
 
 
+class CountedRollout(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What the default metrics count of a completed rollout: its numbers, and its success."""
+
+    agent: str
+    numbers: dict[str, float]
+    success: bool
+
+    @classmethod
+    def of(cls, task: Task, attempt: Attempt, result: RecordedResult | None = None) -> Self:
+        """`result` is its recorded result where it is known."""
+        numbers, success = _numbers(task, attempt, result or RecordedResult.of(attempt))
+        return cls(rows.agent_name(task.row), numbers, success)
+
+
 class _Counted:
     """The metrics of an agent, and the mark of its finished groups in the temporary file."""
 
@@ -81,15 +95,13 @@ class DefaultMetrics(Closable):
         self._counted: dict[int, int] = {}
         self._groups = TemporaryFile(buffering=BUFFER)  # noqa: SIM115 - closed with the object
 
-    def add(self, task: Task, attempt: Attempt, result: RecordedResult | None = None) -> None:
-        """Count a completed rollout; `result` is its recorded result where it is known."""
-        agent = rows.agent_name(task.row)
-        agent_counted = self._agents.get(agent)
+    def add(self, attempt: Attempt, rollout: CountedRollout) -> None:
+        """Count a completed rollout."""
+        agent_counted = self._agents.get(rollout.agent)
         if agent_counted is None:
-            agent_counted = self._agents[agent] = _Counted(b"%d " % len(self._agents))
+            agent_counted = self._agents[rollout.agent] = _Counted(b"%d " % len(self._agents))
         metrics = agent_counted.metrics
-        numbers, success = _numbers(task, attempt, result or RecordedResult.of(attempt))
-        metrics.add_numbers(attempt.task, numbers, success=success)
+        metrics.add_numbers(attempt.task, rollout.numbers, success=rollout.success)
         counted = self._counted.pop(attempt.task, 0) + 1
         if counted < attempt.repeats:
             self._counted[attempt.task] = counted
@@ -200,7 +212,7 @@ class AggregateFile:
             if metrics is None:
                 metrics = recounted
                 for _, task, attempt in self._completed(answers):
-                    metrics.add(task, attempt)
+                    metrics.add(attempt, CountedRollout.of(task, attempt))
             others = (each for each in metrics.entries() if each.agent not in answers)
             write_derived(path, _document(chain(entries, others)))
 

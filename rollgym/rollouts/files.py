@@ -9,11 +9,19 @@ missed.
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
+
+import msgspec
 
 from rollgym.closing import Closable
 from rollgym.engine import AttemptRecorded, Event
 from rollgym.records import Attempt, Completed, Failed, Task
-from rollgym.rollouts.aggregate import DefaultMetrics, HoldsTask, completed_attempts
+from rollgym.rollouts.aggregate import (
+    CountedRollout,
+    DefaultMetrics,
+    HoldsTask,
+    completed_attempts,
+)
 from rollgym.rollouts.output_row import RecordedResult, failure_row, input_row, output_row
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.rows import STORED_ROLLOUTS, RepeatSeeds, without_fields
@@ -31,6 +39,29 @@ from rollgym.store import (
 WRITE_TIMEOUT = 60.0
 _BATCH = 256
 _STORED_ROLLOUTS = STORED_ROLLOUTS.encode()
+
+
+class PreparedRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The line of a completed rollout in the output, and what the metrics count of it.
+
+    A worker process makes it of the record, so the driver need not.
+    """
+
+    line: bytes
+    counted: CountedRollout
+
+    @classmethod
+    def of(cls, task: Task, attempt: Attempt, seeds: RepeatSeeds | None) -> Self:
+        result = RecordedResult.of(attempt)
+        counted = CountedRollout.of(task, attempt, result)
+        return cls(output_row(task, attempt, seeds, result).raw + b"\n", counted)
+
+    def encode(self) -> bytes:
+        return _ENCODE(self)
+
+
+_ENCODE = msgspec.msgpack.Encoder().encode
+_PREPARED = msgspec.msgpack.Decoder(PreparedRow)
 
 
 class RolloutFiles(Closable):
@@ -66,7 +97,7 @@ class RolloutFiles(Closable):
         reconciled = self._reconciled
         for start in range(0, len(events), _BATCH):
             part = [e for e in events[start : start + _BATCH] if isinstance(e, AttemptRecorded)]
-            output = [self._counted_line(*self._recorded(e)) for e in part if _is(e, Completed)]
+            output = [self._counted_line(e) for e in part if _is(e, Completed)]
             failures = [failure_row(*self._recorded(e)).raw + b"\n" for e in part if _is(e, Failed)]
             with self._lock.held():
                 # An abandoned call must not write into files that were reconciled since.
@@ -127,10 +158,14 @@ class RolloutFiles(Closable):
         attempt = self._records.record(event.journal, event.offset)
         return self._tasks.task(attempt.task), attempt
 
-    def _counted_line(self, task: Task, attempt: Attempt) -> bytes:
-        result = RecordedResult.of(attempt)
-        self._metrics.add(task, attempt, result)
-        return output_row(task, attempt, self._seeds, result).raw + b"\n"
+    def _counted_line(self, event: AttemptRecorded) -> bytes:
+        whole = event.whole()
+        if whole is not None and whole.prepared:
+            row = _PREPARED.decode(whole.prepared)
+        else:
+            row = PreparedRow.of(*self._recorded(event), self._seeds)
+        self._metrics.add(event.attempt, row.counted)
+        return row.line
 
     def _output_line(self, attempt: Attempt) -> bytes:
         return output_row(self._tasks.task(attempt.task), attempt, self._seeds).raw + b"\n"

@@ -231,7 +231,8 @@ def _response(row: Row) -> Response:
 
 def _result(fields: dict[str, msgspec.Raw]) -> msgspec.Raw:
     """On one line, also for readers for which a carriage return ends a line."""
-    return msgspec.Raw(msgspec.json.encode(fields).replace(b"\r", b" "))
+    encoded = msgspec.json.encode(fields)
+    return msgspec.Raw(encoded.replace(b"\r", b" ").replace(b"\n", b" "))
 
 
 def failed_outcome(failure: Failure, partial: bytes | None, seconds: float) -> Failed:

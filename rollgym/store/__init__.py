@@ -39,12 +39,13 @@ from rollgym.store.reader import (
     read_records,
     run_records,
 )
-from rollgym.store.run import RunStore, open_run
+from rollgym.store.run import AppendedRecord, RunStore, open_run
 from rollgym.store.settings import Setting, SettingsIdentity, hide_secrets, settings_identity
 
 __all__ = [
     "EVERY_RECORD",
     "WHOLE",
+    "AppendedRecord",
     "BlobRef",
     "BlobStore",
     "ControlChange",

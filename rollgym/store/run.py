@@ -124,8 +124,11 @@ class RunStore(Closable):
 
     def add(self, attempt: Attempt) -> AppendedRecord:
         """Add a record, which `commit.write` writes. Raises RecordError, StorageError."""
-        line, read = encode_and_read(attempt)
-        return AppendedRecord(read, self.commit.add(line), len(line))
+        return self.add_line(*encode_and_read(attempt))
+
+    def add_line(self, line: bytes, attempt: Attempt) -> AppendedRecord:
+        """Add the line of a record that was read from it. Raises StorageError."""
+        return AppendedRecord(attempt, self.commit.add(line), len(line))
 
     async def grow(self, tasks: Sequence[Task]) -> None:
         """Give the run further tasks while it is collected. On return they are synced.

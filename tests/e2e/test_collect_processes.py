@@ -44,6 +44,12 @@ def test_a_killed_worker_costs_attempts_and_no_rollout(folder: Path) -> None:
     assert "worker" in ended.stderr
     assert not any(map(_exists, workers))
 
+    output = folder / "results/rollouts.jsonl"
+    before = output.stat()
+    assert finish(start(folder, *MANY)).status == 0
+    after = output.stat()
+    assert (before.st_ino, before.st_size) == (after.st_ino, after.st_size), "it was made again"
+
 
 def test_a_killed_replica_costs_only_the_attempts_of_its_sessions(folder: Path) -> None:
     command = start(folder, *MANY, REPLICAS, f"+num_samples_in_parallel={IN_PARALLEL}", SMALL_PAUSE)

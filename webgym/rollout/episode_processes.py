@@ -21,7 +21,7 @@ from rollgym.cli.process import say_error
 from rollgym.cluster.link import Link
 from rollgym.cluster.settings import ClusterSettings, worker_processes
 from rollgym.cluster.worker_processes import WorkerProcesses, WorkerProgram
-from rollgym.engine import Stop, Worker, WorkItem
+from rollgym.engine import EncodedAttempt, Stop, Worker, WorkItem
 from rollgym.monitor import printable_line
 from rollgym.records import Outcome, RolloutKey
 from rollgym.records.decoding import JsonDecoder
@@ -170,7 +170,9 @@ class RemoteEpisodes:
         """Whether this rollout has no browser yet."""
         return key in self._driver.waiting
 
-    async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
+    async def __call__(
+        self, item: WorkItem, attempt: int, deadline: float
+    ) -> Outcome | EncodedAttempt:
         try:
             return await self._processes(item, attempt, deadline)
         finally:

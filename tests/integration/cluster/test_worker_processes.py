@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Sequence
 from itertools import count, pairwise
 from pathlib import Path
@@ -133,6 +134,20 @@ def test_no_turn_in_another_process_has_a_version_that_cannot_have_sampled_it(
             checked.add(len(turn.versions))
     assert min(checked) == 1
     assert max(checked) > 1
+
+
+def test_a_record_that_a_worker_process_made_is_as_one_of_the_driver(tmp_path: Path) -> None:
+    """The turns are left out, because no version is known."""
+    before = time.time()
+    collected = Collected(tmp_path / "run", ["complete", "turns", "turns"])
+    assert collected.run().exit_status is ExitStatus.COMPLETE
+    records = sorted(collected.records, key=lambda each: each.task)
+    assert [(each.task, each.attempt, each.final) for each in records] == [
+        (task, 1, True) for task in range(3)
+    ]
+    assert not any(each.outcome.turns for each in records)
+    assert all(before < each.started < time.time() for each in records)
+    assert min(each.seconds for each in records[1:]) >= 3 * 0.004
 
 
 def test_attempts_of_a_killed_process_run_again_and_nothing_is_lost_or_doubled(

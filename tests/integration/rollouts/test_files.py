@@ -11,9 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollgym.engine import AttemptRecorded, CollectionStarted, Event, WorkItem, run
+from rollgym.engine import (
+    AttemptRecorded,
+    CollectionStarted,
+    Event,
+    WholeRecord,
+    WorkItem,
+    run,
+)
 from rollgym.engine import collect as collect_rollouts
 from rollgym.records import (
+    NOTHING,
     Attempt,
     Completed,
     Failed,
@@ -26,7 +34,7 @@ from rollgym.records import (
     encode_attempt,
 )
 from rollgym.rollouts import files as files_module
-from rollgym.rollouts.files import RolloutFiles
+from rollgym.rollouts.files import PreparedRow, RolloutFiles
 from rollgym.rollouts.output_row import failure_row, output_row
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.rows import RepeatSeeds
@@ -230,6 +238,31 @@ def test_a_file_that_was_taken_away_meanwhile_is_made_again(folder: Folder, what
         assert (folder.output, folder.failures) == rendered([*JOURNAL, *further])
 
 
+def test_rows_that_a_worker_process_prepared_are_those_that_the_journal_gives(
+    folder: Folder,
+) -> None:
+    further = [done(3, 1), lost(3, 0), done(2, 1, 0.5)]
+    by_index = {task.index: task for task in tasks()}
+
+    def prepared(event: Event) -> Event:
+        if not isinstance(event, AttemptRecorded) or isinstance(event.attempt.outcome, Failed):
+            return event
+        task, attempt = by_index[event.attempt.task], event.attempt
+        row = PreparedRow.of(task, attempt, None).encode()
+        whole = WholeRecord(task, without_result(attempt), row)
+        return msgspec.structs.replace(event, whole=lambda: whole)
+
+    with folder.files() as files:
+        files.reconcile()
+        files.observe([*map(prepared, folder.append(*further))])
+        assert (folder.output, folder.failures) == rendered([*JOURNAL, *further])
+
+
+def without_result(attempt: Attempt) -> Attempt:
+    outcome = msgspec.structs.replace(attempt.outcome, result=NOTHING)
+    return msgspec.structs.replace(attempt, outcome=outcome)
+
+
 def test_an_observer_that_was_left_behind_writes_nothing_more(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,10 +274,10 @@ def test_an_observer_that_was_left_behind_writes_nothing_more(
         events = folder.append(*further)
         output_line = files._counted_line
 
-        def slowly(task: Task, attempt: Attempt) -> bytes:
+        def slowly(event: AttemptRecorded) -> bytes:
             begun.set()
             assert go_on.wait(30)
-            return output_line(task, attempt)
+            return output_line(event)
 
         monkeypatch.setattr(files, "_counted_line", slowly)
         left_behind = threading.Thread(target=files.observe, args=(events,))

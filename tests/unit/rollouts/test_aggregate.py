@@ -3,7 +3,7 @@
 import msgspec
 
 from rollgym.records import Attempt, Completed, Row, Task
-from rollgym.rollouts.aggregate import DefaultMetrics
+from rollgym.rollouts.aggregate import CountedRollout, DefaultMetrics
 
 RESULT = b'{"steps":3,"response":{}}'
 
@@ -27,11 +27,15 @@ def task(index: int, agent: str) -> Task:
     return Task(index, Row.of(row), 2)
 
 
+def count(metrics: DefaultMetrics, agent: str, attempt: Attempt) -> None:
+    metrics.add(attempt, CountedRollout.of(task(attempt.task, agent), attempt))
+
+
 def test_each_agent_has_its_own_metrics_with_finished_and_open_groups() -> None:
     with DefaultMetrics() as metrics:
-        metrics.add(task(0, "a"), completed(0, 0, 1.0))
-        metrics.add(task(1, "b"), completed(1, 0, 0.0))
-        metrics.add(task(0, "a"), completed(0, 1, 0.0))
+        count(metrics, "a", completed(0, 0, 1.0))
+        count(metrics, "b", completed(1, 0, 0.0))
+        count(metrics, "a", completed(0, 1, 0.0))
         entries = [(entry, list(entry.groups)) for entry in metrics.entries()]
     (first, finished), (second, unfinished) = entries
     assert (first.agent, second.agent) == ("a", "b")
@@ -48,7 +52,7 @@ def test_a_number_is_that_of_the_result_and_one_that_cannot_be_read_is_left_out(
     )
     with DefaultMetrics() as metrics:
         for repeat, result in enumerate(results):
-            metrics.add(task(0, "a"), completed(0, repeat, 1.0, result))
+            count(metrics, "a", completed(0, repeat, 1.0, result))
         (entry,) = metrics.entries()
     means = {name: value for name, value in entry.agent_metrics.items() if name.startswith("mean/")}
     assert means == {
