@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from rollgym.cli.collection import Collecting, MakeWorker, print_notes
 from rollgym.cli.options import OptionNames
 from rollgym.cli.rollout_settings import AgentSettings, SettingsError
+from rollgym.cluster.launchers import LocalProcesses
 from rollgym.cluster.settings import worker_processes
 from rollgym.engine import Worker
 from rollgym.rollouts.agent_processes import MOVED, AgentPrograms, with_shared_servers
@@ -48,8 +49,12 @@ def prepare_agents(
     configuration: Configuration,
     names: OptionNames,
     num_repeats: Repeats = 1,
+    local: LocalProcesses | None = None,
 ) -> AgentCommand:
-    """Find the servers and check the inputs. Raises RefusedError, StorageError, ConfigError."""
+    """Find the servers and check the inputs. Raises RefusedError, StorageError, ConfigError.
+
+    `local` may have started worker processes already.
+    """
     cluster = settings.cluster
     shared = partial(with_shared_servers, on_cluster=cluster.is_ray) if cluster else None
     servers = find_servers(configuration, shared=shared, cluster=cluster)
@@ -104,6 +109,7 @@ def prepare_agents(
             collecting.stop.give_up,
             limit=programs.process_limit,
             report=lambda note: print_notes([note]),
+            local=local,
         ) as workers:
             collecting.servers.moved = lambda urls: workers.tell(MOVED, Moved(urls).to_line())
             yield workers

@@ -16,6 +16,7 @@ from rollgym.cli.options import rollout_help
 from rollgym.cli.process import run_override_command
 from rollgym.cli.rollout_settings import CollectSettings
 from rollgym.cli.summary import ResumeOptions
+from rollgym.cluster.launchers import LocalProcesses
 from rollgym.cluster.ray_metrics import RayMetrics
 
 TAKES_FLAGS = True
@@ -63,17 +64,19 @@ def help_text() -> str:
 
 def run(arguments: Sequence[str]) -> int:
     settings, configuration, names = read_command(CollectSettings, arguments, EXAMPLE, FLAG_EXAMPLE)
-    command = prepare_agents(settings, configuration, names, settings.num_repeats or 1)
     cluster = settings.cluster
-    return run_collection(
-        command.inputs,
-        settings,
-        command.servers,
-        command.config,
-        command.make_worker,
-        options=ResumeOptions.of(names),
-        observed_by=[RayMetrics()] if cluster and cluster.is_ray else [],
-    )
+    early = cluster.early if cluster and not settings.dry_run else 0
+    with LocalProcesses.early(early) as local:
+        command = prepare_agents(settings, configuration, names, settings.num_repeats or 1, local)
+        return run_collection(
+            command.inputs,
+            settings,
+            command.servers,
+            command.config,
+            command.make_worker,
+            options=ResumeOptions.of(names),
+            observed_by=[RayMetrics()] if cluster and cluster.is_ray else [],
+        )
 
 
 def entry() -> NoReturn:

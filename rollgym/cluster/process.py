@@ -109,7 +109,10 @@ def _log_to(link: Link, level: str) -> logging.Handler:
 def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests, _ = take_standard_streams()
-    ticket = msgspec.json.decode(requests.readline(), type=Ticket)
+    line = requests.readline()
+    if not line:
+        os._exit(0)  # the driver has ended before it had work
+    ticket = msgspec.json.decode(line, type=Ticket)
     end_with_parent(ticket.parent, signal.SIGTERM)
     parent = ParentProcess(requests)
     with contextlib.suppress(LostDriverError):  # the driver has ended, or says why itself

@@ -40,6 +40,11 @@ class ClusterSettings(msgspec.Struct, frozen=True):
         return cls("processes", processes or 1)
 
     @property
+    def early(self) -> int:
+        """How many processes of this machine may start before it is known what they will run."""
+        return 0 if self.is_ray else self.processes or 1
+
+    @property
     def is_ray(self) -> bool:
         return self.launcher == "ray"
 
@@ -58,13 +63,15 @@ async def worker_processes(
     *,
     limit: int | None = None,
     report: Callable[[str], object] = lambda _: None,
+    local: LocalProcesses | None = None,
 ) -> AsyncIterator[WorkerProcesses]:
     """The worker processes, ready for attempts, for the block.
 
     `make_program` gets their number, which is at most `limit`, and the address of this machine if
     some of them run on others. `give_up` is called with the reason
-    when all of them are lost. Raises StartError.
+    when all of them are lost. `local` may have started processes. Raises StartError.
     """
+    local = local or LocalProcesses()
     async with AsyncExitStack() as stack:
         if settings.is_ray:
             from rollgym.cluster.ray_cluster import ray_cluster  # noqa: PLC0415 - imports Ray
@@ -73,7 +80,7 @@ async def worker_processes(
             number, launcher, host = cluster.workers, cluster.launcher, cluster.host
             reached_at = host if cluster.is_spread else None
         else:
-            number, launcher, host = settings.processes or 1, LocalProcesses(), None
+            number, launcher, host = settings.processes or 1, local, None
             reached_at = None
         if limit is not None and limit < number:
             report(
@@ -82,9 +89,10 @@ async def worker_processes(
             )
             number = limit
         program = make_program(number, reached_at)
-        yield await stack.enter_async_context(
-            WorkerProcesses(program, launcher, number, give_up, host=host)
-        )
+        workers = WorkerProcesses(program, launcher, number, give_up, host=host)
+        await stack.enter_async_context(workers)
+        local.end_early()
+        yield workers
 
 
 @asynccontextmanager

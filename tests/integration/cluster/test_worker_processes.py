@@ -64,7 +64,7 @@ class Collected:
         policy = Policy(concurrency=Fixed(8), retry=AT_ONCE)
         processes = WorkerProcesses(
             program,
-            LocalProcesses(),
+            self._settings.get("launcher", LocalProcesses()),
             2,
             self.stop.give_up,
             silence=self._settings["silence"],
@@ -209,6 +209,16 @@ def test_attempts_are_spread_evenly_also_while_processes_start(tmp_path: Path) -
     collected = Collected(tmp_path, ["store"] * 8, store=together)
     assert collected.run().completed == 8
     assert sorted(collected.processes.values()) == [4, 4]
+
+
+def test_processes_that_started_early_are_used_and_no_other_one_stays(tmp_path: Path) -> None:
+    with LocalProcesses.early(3) as local:
+        early = [process.pid for process in local._early]
+        collected = Collected(tmp_path, ["complete"] * 20, launcher=local)
+        assert collected.run().completed == 20
+        assert set(collected.processes) < set(early)
+        assert sum(map(is_alive, early)) == 1
+    assert not any(map(is_alive, early))
 
 
 def test_a_full_disk_of_the_driver_stops_the_collection(tmp_path: Path) -> None:
