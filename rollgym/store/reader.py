@@ -9,6 +9,7 @@ import os
 import threading
 from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -159,20 +160,22 @@ def _contested(snapshot: _Snapshot) -> set[RolloutKey]:
 class TaskLookup(Closable):
     """The tasks of the materialised inputs by their index, in 8 bytes of memory each.
 
-    Indexes that are not simply counted from 0 take more memory. Rows are not kept. The positions
-    are read for the first task that is asked for. The inputs may grow meanwhile.
+    Indexes that are not simply counted from 0 take more memory. Rows are not kept. The inputs may
+    grow meanwhile.
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises StorageError."""
+        """Read the positions of all tasks. Raises InputsError, StorageError."""
         self._path = path
         self._offsets = array("Q")
         self._end = 0
         self._positions: dict[int, int] | None = None
         self._reading = threading.Lock()
-        with storage_errors(path, "reading the inputs"):
-            self._file = path.open("rb")
-        self._lines = _Lines(self._file)
+        with storage_errors(path, "reading the inputs"), ExitStack() as opened:
+            self._file = opened.enter_context(path.open("rb"))
+            self._lines = _Lines(self._file)
+            self._read_offsets()
+            opened.pop_all()
 
     def task(self, index: int) -> Task:
         """Raises KeyError for an unknown index, InputsError, StorageError."""

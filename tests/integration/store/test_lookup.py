@@ -43,16 +43,13 @@ def test_a_line_that_is_no_task_is_named(path: Path) -> None:
     for wrong in (b"{}\n", b'{"task":-1,"repeats":1,"row":{}}\n', b'{"task":%d,' % 2**70):
         line = wrong if wrong.endswith(b"\n") else wrong + b'"repeats":1,"row":{}}\n'
         path.write_bytes(encode_task(Task(0, Row.of({}))) + line)
-        refused = pytest.raises(InputsError, match=rf"{path}:2: this line is not a valid task")
-        with TaskLookup(path) as lookup, refused:
-            lookup.task(0)
+        with pytest.raises(InputsError, match=rf"{path}:2: this line is not a valid task"):
+            TaskLookup(path)
 
 
 def test_a_file_that_changes_meanwhile_is_an_error_and_no_crash(path: Path) -> None:
     write_tasks(path, [Task(0, Row.of({}))])
     with TaskLookup(path) as lookup:
-        with pytest.raises(KeyError):
-            lookup.task(1)
         path.write_bytes(b"garbage\n")
         with pytest.raises(InputsError, match="task 0 cannot be read"):
             lookup.task(0)
