@@ -5,9 +5,10 @@ comma and colon, and with the properties in the order of the schema. So the text
 sampled is also what the template writes for it in the next prompt. Its tokens may still differ: a
 constrained model sometimes spells a word with other tokens than the tokenizer would.
 
-The grammar follows the schema of the tool's parameters as far as a grammar can: types, `enum`,
-`const`, `anyOf`, required and optional properties, items. What it cannot express, such as a range,
-the environment checks as it does for every model.
+The grammar follows the schema of the tool's parameters as far as a small one can: types, `enum`,
+`const`, `anyOf`, required and optional properties, items and their number, lengths of texts, ranges
+of integers (of long ranges the sign and the number of digits). The rest, such as a `pattern`, the
+environment checks as it does for every model.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,8 @@ from rollgym.servers.responses import JsonObject
 CALL_START, CALL_END = "<tool_call>\n", "\n</tool_call>"
 LONGEST_TEXT = 200
 """The most characters of a string in a call, so that a small model comes to an end."""
+MOST_INTEGERS = 100
+"""The most integers of a range that are listed."""
 _COMMA = '", "'
 _TYPES = frozenset(("object", "array", "string", "number", "integer", "boolean", "null"))
 _COMMON = {
@@ -88,9 +91,9 @@ class _Rules:
                 text = _literal("{}")
             case {"type": "array", "items": dict(items)}:
                 item = self.add(items)
-                text = f'"[" ( {item} ( {_COMMA} {item} )* )? "]"'
+                text = _array(item, schema.get("minItems"), schema.get("maxItems"))
             case {"type": str(kind)} if kind in _TYPES:
-                text = kind
+                text = _single(kind, schema)
         return text
 
     def _object(self, properties: JsonObject, required: Any) -> str:
@@ -106,6 +109,47 @@ class _Rules:
         # One of them comes first, without a comma before it.
         chains = (first + _any_of(others[at + 1 :]) for at, first in enumerate(others))
         return f'"{{" ( {" | ".join(chains)} )? "}}"'
+
+
+def _single(kind: str, schema: JsonObject) -> str:
+    match kind:
+        case "string":
+            return _string(schema.get("minLength"), schema.get("maxLength"))
+        case "integer":
+            return _integer(schema.get("minimum"), schema.get("maximum"))
+    return kind
+
+
+def _array(item: str, least: Any, most: Any) -> str:
+    least, most = _count(least), _count(most)
+    if most == 0:
+        return _literal("[]")
+    others = f"{max((least or 1) - 1, 0)},{'' if most is None else most - 1}"
+    items = f"{item} ( {_COMMA} {item} ){{{others}}}"
+    return f'"[" {items} "]"' if least else f'"[" ( {items} )? "]"'
+
+
+def _string(least: Any, most: Any) -> str:
+    least, most = _count(least), _count(most)
+    if least is None and most is None:
+        return "string"
+    longest = LONGEST_TEXT if most is None else min(most, LONGEST_TEXT)
+    return rf'"\"" character{{{min(least or 0, longest)},{longest}}} "\""'
+
+
+def _integer(least: Any, most: Any) -> str:
+    least, most = (each if type(each) is int else None for each in (least, most))
+    if least is not None and most is not None and 0 <= most - least < MOST_INTEGERS:
+        return " | ".join(_literal(str(number)) for number in range(least, most + 1))
+    if least is None or least < 0:
+        return "integer"
+    zero = "" if least else '"0" | '
+    digits = 14 if most is None else min(len(str(most)) - 1, 14)
+    return f"{zero}[1-9] [0-9]{{0,{digits}}}"
+
+
+def _count(limit: Any) -> int | None:
+    return limit if type(limit) is int and limit >= 0 else None
 
 
 def _any_of(members: Sequence[str]) -> str:

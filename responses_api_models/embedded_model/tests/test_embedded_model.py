@@ -230,3 +230,26 @@ def test_a_grammar_has_the_tools_and_the_types_of_their_parameters() -> None:
         r'"{" "\"city\": " string ( ", " "\"days\": " rule-0 )? ( ", " "\"unit\": " rule-1 )? "}"'
     )
     assert "forecast" not in call_grammar(tools, "now")
+
+
+@pytest.mark.parametrize(
+    ("schema", "rule"),
+    [
+        ({"type": "integer", "minimum": 9, "maximum": 10}, '"9" | "10"'),
+        ({"type": "integer", "minimum": 0, "maximum": 2000}, '"0" | [1-9] [0-9]{0,3}'),
+        ({"type": "integer", "minimum": 1}, "[1-9] [0-9]{0,14}"),
+        ({"type": "string", "minLength": 1, "maxLength": 8}, r'"\"" character{1,8} "\""'),
+        ({"type": "string", "maxLength": 900}, r'"\"" character{0,200} "\""'),
+        (
+            {"type": "array", "items": {"type": "null"}, "minItems": 1, "maxItems": 2},
+            '"[" null ( ", " null ){0,1} "]"',
+        ),
+        ({"type": "array", "items": {"type": "null"}, "maxItems": 0}, '"[]"'),
+    ],
+)
+def test_a_grammar_has_the_limits_of_integers_texts_and_lists(
+    schema: dict[str, object], rule: str
+) -> None:
+    parameters = {"type": "object", "properties": {"value": schema}, "required": ["value"]}
+    tool = {"type": "function", "function": {"name": "now", "parameters": parameters}}
+    assert f"rule-0 ::= {rule}" in call_grammar([tool]).splitlines()
