@@ -80,14 +80,17 @@ def _end_of_block(text: str, at: int, tolerances: Tolerances) -> int:
 
 
 def _untagged_call(text: str, tolerances: Tolerances) -> FoundCall:
-    """An object that ends the reply and is plainly a call, although its tags are missing."""
+    """An object in the last line that is plainly a call, although its tags are missing."""
     likely = [each for each in _objects(text) if _resembles_call(each.value)]
     if not likely:
         raise ReplyError(f"there is no call: end the reply with one {OPENING} block")
-    found, rest = _last(text, likely, tolerances)
-    if rest not in {"", CLOSING}:
+    found, after = _last(text, likely, tolerances)
+    rest = after.strip()
+    if "\n" in after.rstrip() and rest != CLOSING:
         raise ReplyError(f"the call must stand in one {OPENING} block that ends the reply")
-    tolerances.note("no_opening_tag" if rest else "no_tags")
+    tolerances.note("no_opening_tag" if rest == CLOSING else "no_tags")
+    if rest not in {"", CLOSING}:
+        tolerances.note("trailing_text")
     return found
 
 
@@ -97,7 +100,7 @@ def find_object(text: str, key: str, tolerances: Tolerances) -> FoundCall:
     if not likely:
         raise ReplyError(f'there is no JSON object with "{key}": reply with one')
     found, rest = _last(text, likely, tolerances)
-    if rest:
+    if rest.strip():
         tolerances.note("trailing_text")
     return found
 
@@ -107,7 +110,7 @@ def _last(text: str, likely: list[_Object], tolerances: Tolerances) -> tuple[Fou
     call = _only([each.value for each in likely], tolerances)
     tolerances.note(*likely[-1].tolerated)
     end = _skip_fence(text, likely[-1].end, tolerances)
-    return FoundCall(call, _without_fence(text[: likely[0].start])), text[end:].strip()
+    return FoundCall(call, _without_fence(text[: likely[0].start])), text[end:]
 
 
 def _objects(text: str) -> list[_Object]:
