@@ -40,6 +40,7 @@ class RayCluster:
         self.name = secrets.token_hex(8)
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
+            "TMPDIR": "/tmp",  # so Ray's own files are in the folder that is hidden below
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_ENABLE_UINT_RESOURCE_INSTANCES": "0",
