@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Protocol, Self, cast
@@ -19,6 +18,7 @@ from typing import BinaryIO, Protocol, Self, cast
 import msgspec
 
 from rollgym.cluster.process import Ticket
+from rollgym.plugins import start_daemon_thread
 from rollgym.servers.isolation.process import describe_exit
 from rollgym.servers.launch.logs import relay
 from rollgym.servers.launch.records import StartError
@@ -108,10 +108,8 @@ class _LocalProcess:
     def __init__(self, name: str, process: "subprocess.Popen[bytes]") -> None:
         self._name = name
         self._process = process
-        self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[None] = self._loop.create_future()
-        for work in (self._relay, self._wait):
-            threading.Thread(target=work, name=f"rollgym-{name}", daemon=True).start()
+        start_daemon_thread(self._relay, f"rollgym-{name}")
+        _, self._ended = start_daemon_thread(self._wait, f"rollgym-{name}")
 
     async def ended(self) -> str:
         await asyncio.wait({self._ended})
@@ -135,8 +133,6 @@ class _LocalProcess:
     def _wait(self) -> None:
         self._process.wait()
         self._kill_session()  # what it has started
-        with contextlib.suppress(RuntimeError):  # the loop is closed already
-            self._loop.call_soon_threadsafe(self._ended.set_result, None)
 
     def _relay(self) -> None:
         with cast("BinaryIO", self._process.stderr) as written:
