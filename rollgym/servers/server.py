@@ -105,13 +105,6 @@ class NoServers:
         raise KeyError(name)
 
 
-async def _no_answer(_: Request) -> Answer:
-    raise AssertionError("no request has this method")
-
-
-_NO_ROUTE: tuple[str, Handler] = ("", _no_answer)
-
-
 class Server:
     """Base of all servers. `name` is that of the instance in the configuration."""
 
@@ -162,9 +155,14 @@ class Server:
         """
         began, limit = time.perf_counter(), None
         try:
-            method, handler = self._routes.get(request.path, _NO_ROUTE)
-            if method != request.method or len(request.body) > self._largest_request:
-                self._refuse(request)
+            route = self._routes.get(request.path)
+            if (
+                route is None
+                or route[0] != request.method
+                or len(request.body) > self._largest_request
+            ):
+                self._refuse(request, route)
+            handler = route[1]
             if seconds <= self._timeout:
                 answer = await handler(request)
             else:
@@ -188,18 +186,17 @@ class Server:
             self._log(request, answer, time.perf_counter() - began)
         return answer
 
-    def _refuse(self, request: Request) -> NoReturn:
+    def _refuse(self, request: Request, route: tuple[str, Handler] | None) -> NoReturn:
         """Refuse a request that is too large, or that no route answers."""
         if len(request.body) > self._largest_request:
             raise RefusedRequestError(413, self.too_large())
-        if request.path not in self._routes:
+        if route is None:
             known = ", ".join(f"{verb} {path}" for path, (verb, _) in self._routes.items())
             raise RefusedRequestError(
                 404, f"{self.name} has no {request.path}; its routes are {known}"
             )
-        method, _ = self._routes[request.path]
         raise RefusedRequestError(
-            405, f"{request.path} of {self.name} expects {method}, not {request.method}"
+            405, f"{request.path} of {self.name} expects {route[0]}, not {request.method}"
         )
 
     def too_large(self) -> str:
