@@ -18,7 +18,8 @@ ID_CODE = "Q"
 """How an `array` holds ids."""
 ID_SIZE = 8
 _ALIGNED = 3
-"""Ids of so many bytes are four digits of base64 each, so a part of the text is that of a part."""
+"""Base64 writes 3 bytes as 4 characters. So ids of this size can be encoded together, and the text
+be cut into that of each part."""
 
 
 class TokenError(ValueError):

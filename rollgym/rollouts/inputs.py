@@ -231,7 +231,7 @@ class _FirstReading:
 
     def _place(self, content: bytes, index: int | None, again: BinaryIO) -> int | str:
         """The place of the row's task in the table, or the problem with its index."""
-        # Of this process alone: nobody can prepare rows with equal ones.
+        # Python's hash has another key in each process, so no file can be made whose rows collide.
         fingerprint = hash(content) % 2**64
         for place in self._same.candidates(fingerprint):
             if self._content_at(place, again, seeded=self._settings.seeded).raw == content:

@@ -119,8 +119,10 @@ class AgentMetrics:
         group.add(numbers, success=success)
 
     def close(self, task: int) -> bytes | None:
-        """Drop a task that gets no more rollouts, and return its entry as JSON, which is no longer
-        part of the result; None for an unknown task."""
+        """Return the entry of a finished task as JSON, and leave it out of the result from now on.
+
+        None for an unknown task.
+        """
         group = self._open.pop(task, None)
         if group is None:
             return None
